@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,22 +12,39 @@ import (
 
 // counted is a View whose counts a test sets.
 type counted struct {
+	mu   sync.Mutex
 	now  Now
 	took Durations
 }
 
-func (c *counted) Now() Now             { return c.now }
-func (c *counted) Durations() Durations { return c.took }
+func (c *counted) Now() (n Now) {
+	c.set(func() { n = c.now })
+	return n
+}
+
+func (c *counted) Durations() (d Durations) {
+	c.set(func() { d = c.took })
+	return d
+}
+
 func (c *counted) Cluster() *Cluster    { return nil }
 func (c *counted) Counts() []LimitCount { return nil }
 
+func (c *counted) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
 // decide counts n decisions that took between 2^(i-1) and 2^i µs.
 func (c *counted) decide(n uint64, i int) {
-	c.now.Commands += n
-	c.now.Allowed += n
-	for ; i < len(c.took); i++ {
-		c.took[i] += n
-	}
+	c.set(func() {
+		c.now.Commands += n
+		c.now.Allowed += n
+		for ; i < len(c.took); i++ {
+			c.took[i] += n
+		}
+	})
 }
 
 // The history has a point for each 5 s, with the counts of that time alone. It keeps 15
@@ -45,7 +63,7 @@ func TestHistory(t *testing.T) {
 		pass(0)
 		require.Empty(t, api.past.list(), "nothing is known of the time before the start")
 
-		view.now.Clients, view.now.Keys, view.now.Memory, view.now.Denied = 3, 4, 5, 6
+		view.set(func() { view.now.Clients, view.now.Keys, view.now.Memory, view.now.Denied = 3, 4, 5, 6 })
 		view.decide(99, 2)
 		view.decide(1, 10)
 		pass(historyInterval)
@@ -55,7 +73,7 @@ func TestHistory(t *testing.T) {
 
 		view.decide(2, 10)
 		pass(historyInterval)
-		view.now, view.took = Now{Commands: 7, Denied: 2}, Durations{} // CONFIG RESETSTAT
+		view.set(func() { view.now, view.took = Now{Commands: 7, Denied: 2}, Durations{} }) // CONFIG RESETSTAT
 		view.decide(1, 0)
 		pass(historyInterval)
 		list := api.past.list()
