@@ -10,7 +10,8 @@ import { endpoints, newKey } from '../servers.js';
 
 const page = ['tiers', 'tenants', 'webhooks']
   .map((name) => readFileSync(new URL(`../../../../docs/howto/${name}.md`, import.meta.url), 'utf8')).join('');
-const code = [...page.matchAll(/^```js\n(.*?)^```/gms)].map((m) => m[1]).join('\n');
+const code = [...page.matchAll(/^```js\n(.*?)^```/gms)].map((m) => m[1])
+  .filter((c) => !/^import /m.test(c)).join('\n'); // functions: a whole program imports what it needs
 const { allowAPI, statusSaaS, sendAt } = new Function(`${code}; return { allowAPI, statusSaaS, sendAt };`)();
 
 const redis = new Redis({ ...endpoints.plain, protocol: 2, maxRetriesPerRequest: 0 });
