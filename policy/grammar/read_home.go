@@ -44,7 +44,8 @@ func homeText(d *policy.Definition) string {
 }
 
 // HomeWarnings returns what a policy's author should decide for a cluster with several
-// groups: a home that the text does not set is a guess, or there is none.
+// groups. Without a home in the text, the server guesses one from the limits, or lets the
+// first group decide all calls.
 func HomeWarnings(rec *policy.Record) []*policy.Error {
 	d := rec.Definition
 	if rec.Kind != policy.PolicyRecord || d.Homed || d.Dialect || len(d.Limits) == 0 {

@@ -15,9 +15,9 @@ import (
 // # Homes
 //
 // If a node has several groups, a call on a policy runs whole in one of them: the group of
-// the slot of its home's value (see policy.Policy.Home). The slot is that of a key that is
-// equal to the value, as the value is in keys of counters. A call without a home runs in
-// the first group.
+// the slot of its home's value (see policy.Policy.Home). The server hashes the value as it
+// would hash a key. It takes the value in the form that keys of counters have. A call without
+// a home runs in the first group.
 //
 // The server asks for the slot before it runs a command (command.Spec.Home), by the policies
 // that it knows then. The handler asks again, by the policies that decide. If the two differ,

@@ -41,7 +41,7 @@ type line struct {
 // state is what is known of a node.
 type state struct {
 	host       string
-	last, prev *reading // prev is the reading before last; nil if there is none
+	last, prev *reading // prev is the reading before last; nil for the first reading
 	err        error    // why the newest reading failed; nil if it did not
 	events     []events.Event
 	lost       int64
