@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -203,9 +204,18 @@ func TestANodeThatIsBehindDoesNotDecide(t *testing.T) {
 func TestAChangeThatAGroupDoesNotConfirm(t *testing.T) {
 	n := startHomes(t, 3)
 	n.leads(2, false)
-	c := dial(t, n.addr)
-	require.ErrorContains(t, failed(t, c.call("RL.POLICY SET pay \""+payPolicy+"\"")), "UNCERTAIN the change is made")
-	require.Contains(t, fmt.Sprint(c.call("RL.POLICY LIST")), "pay")
+	begun := time.Now()
+	var clients []*client
+	for i := range 3 {
+		c := dial(t, n.addr)
+		c.send(fmt.Sprintf("RL.POLICY SET pay%d \"%s\"\r\n", i, payPolicy))
+		clients = append(clients, c)
+	}
+	for _, c := range clients { // none waits for those before it
+		require.ErrorContains(t, failed(t, c.reply()), "UNCERTAIN the change is made")
+	}
+	require.Less(t, time.Since(begun), 9*time.Second)
+	require.Contains(t, fmt.Sprint(dial(t, n.addr).call("RL.POLICY LIST")), "pay0")
 }
 
 // A call whose home this node and the leader do not agree on is not counted.

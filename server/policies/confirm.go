@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +31,8 @@ import (
 // confirmed change in the others.
 const numberRecord = internalPrefix + "number"
 
-// confirmPatience is how long a change waits for a group, for example while the group has no
-// leader. confirmPause is how often it tries again.
+// confirmPatience is how long a change waits for the other groups and for changes before it,
+// for example while a group has no leader. confirmPause is how often it tries again.
 const (
 	confirmPatience = 5 * time.Second
 	confirmPause    = 20 * time.Millisecond
@@ -49,7 +48,7 @@ type Elsewhere func(args [][]byte, patience time.Duration) error
 // confirmer confirms changes in other groups.
 type confirmer struct {
 	elsewhere Elsewhere
-	mu        sync.Mutex
+	turn      chan struct{} // holds one value while a change is being confirmed
 	confirmed atomic.Uint64
 }
 
@@ -109,20 +108,25 @@ func (e *Editor) confirm(void string, version uint64) error {
 	if void == "" && number <= c.confirmed.Load() {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	deadline := time.Now().Add(confirmPatience)
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-time.After(confirmPatience): // a group is lost, and others wait for it, too
+		return errUnconfirmed
+	}
 	if void == "" && number <= c.confirmed.Load() { // meanwhile
 		return nil
 	}
 	number = numberOf(b.engine.PolicyRecord(numberRecord))
-	if !b.await(number, confirmPatience) {
+	if !b.await(number, time.Until(deadline)) {
 		return errUnconfirmed
 	}
 	args := [][]byte{[]byte("RL.POLICY"), []byte("CONFIRM"), strconv.AppendUint(nil, number, 10)}
 	if void != "" {
 		args = append(args, []byte(void), strconv.AppendUint(nil, version, 10))
 	}
-	if err := c.elsewhere(args, confirmPatience); err != nil {
+	if err := c.elsewhere(args, time.Until(deadline)); err != nil {
 		return fmt.Errorf("%w: %w", errUnconfirmed, err)
 	}
 	c.confirmed.Store(max(c.confirmed.Load(), number))

@@ -28,7 +28,7 @@ type Editor struct {
 // NewEditor returns the editor of a book. It logs changes to audit. elsewhere is for a book
 // with several groups.
 func NewEditor(book *Book, audit *slog.Logger, elsewhere Elsewhere) *Editor {
-	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile), confirms: confirmer{elsewhere: elsewhere}}
+	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile), confirms: confirmer{elsewhere: elsewhere, turn: make(chan struct{}, 1)}}
 }
 
 // change makes a change on a worker. It replies the new versions when they are committed.
