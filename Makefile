@@ -6,14 +6,14 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 FUZZTIME ?= 1000000x
 # Raced are packages that start goroutines, or whose tests do; the code of others
-# runs in these. Not raced are those that only run programs, which are built without
-# the race detector, and policy and its grammar, whose readers run in those of server.
-ALONE    := examples|clients|difftest|docs|policy(/grammar)?$$|server/web/console/browser
+# runs in these. Not raced are the harness, most of which runs programs that are built
+# without the race detector, and policy and its grammar, whose readers run in those of server.
+ALONE    := bench|clients|difftest|docs|examples|faults|mutate|policy(/grammar)?$$|server/web/console/browser
 RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:]]*go |\.Go\(|httptest' . | \
 	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
 # The packages that take longest come first: none of them runs alone at the end.
 # Three run at a time, since many wait for other processes.
-FIRST    := ./server ./cmd/headgate ./engine ./script/lua ./raftlog ./shard ./faults
+FIRST    := ./server ./cmd/headgate ./engine ./script/lua ./raftlog ./shard
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
@@ -74,7 +74,7 @@ deps: # the programs that tests start
 unit: main modules ## unit and black-box tests of every module (8 min)
 
 main: server bin/gotestsum # test runs the others beside other clients
-	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
+	$(GOTEST) --packages "$(FIRST) ./faults ./..." -- $(TESTARGS)
 
 modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it, too
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done

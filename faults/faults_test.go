@@ -12,7 +12,6 @@ import (
 
 	"github.com/headgate-io/headgate/faults/scenario"
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 func TestMain(m *testing.M) {
@@ -50,9 +49,6 @@ func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenari
 
 // TestFaults is the short form of make test-faults.
 func TestFaults(t *testing.T) {
-	if subprocess.Race() { // its own races show in the scenarios without a cluster, which take less of a slow machine
-		t.Skip("the nodes are processes of their own, which are not built with the race detector")
-	}
 	for _, c := range []struct {
 		name, mode string
 		rounds     int

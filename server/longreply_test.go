@@ -22,6 +22,9 @@ func longReplies() map[string]string {
 // A long reply is not copied as it grows, and what follows it comes after it,
 // whichever driver the connection has.
 func TestLongRepliesAreNotCopiedAsTheyGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	for _, network := range []string{"tcp", "unix"} {
 		for name, send := range longReplies() {
 			s := newTestServer(t, Config{}, nil)

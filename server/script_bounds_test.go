@@ -129,6 +129,9 @@ func TestScriptKill(t *testing.T) {
 
 // Each hostile script ends in bounded time, and the server answers others meanwhile.
 func TestHostileScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	_, addr := startServer(t, quickScripts)
 	c := dial(t, addr)
 	for _, body := range []string{
@@ -163,6 +166,9 @@ func TestHostileScripts(t *testing.T) {
 // Many scripts make room for each other; those that were loaded stay, up to the
 // bound.
 func TestScriptsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	sha := c.call(`SCRIPT LOAD "return 'kept'"`).(string)

@@ -46,12 +46,12 @@ func resident(t *testing.T) int64 {
 // A hundred thousand scripts of one client, by EVAL and by SCRIPT LOAD, take bounded memory.
 // Another client's scripts continue to run: new ones, and those that it has loaded and uses.
 func TestManyDistinctScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, which the race detector changes: make main runs it")
+	}
 	s, addr := startServer(t, Config{})
 	const batch = 500
-	all := 100_000
-	if testing.Short() {
-		all = 15_000 // more than are kept
-	}
+	const all = 100_000
 	c := dial(t, addr)
 	require.NoError(t, c.SetDeadline(time.Now().Add(40*patience)))
 	other := dial(t, addr)
@@ -221,6 +221,9 @@ func TestHandoverEndsSlowScripts(t *testing.T) {
 // Commands that copy a value count as what they take: a script of such commands
 // leaves its loop after a few.
 func TestScriptOfCopiesLeavesItsLoop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	s, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: time.Minute}})
 	c := dial(t, addr)
 	require.NoError(t, c.SetDeadline(time.Now().Add(6*patience)))

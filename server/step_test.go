@@ -14,6 +14,9 @@ import (
 // No atomic step writes more than others may have to wait for. The step, or the command in it
 // that would, is refused.
 func TestStepsAreBoundedInBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	s := newTestServer(t, Config{}, func() uint64 { return 1 })
 	s.execTime = time.Hour // only the bytes decide, also where these take longer than a transaction may
 	c := dial(t, serveOn(t, s))

@@ -29,6 +29,7 @@ func peerTLS(t *testing.T, authority *certstest.Authority) []string {
 // An address that does not answer as a node does is named, with possible
 // causes.
 func TestClusterAsksTheWrongPort(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	ports, err := subprocess.Addrs("127.0.0.1", 2)
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ func (c *testCluster) cluster(t *testing.T, i int, args ...string) string {
 // A dead node is replaced by one command, which may be interrupted. Meanwhile
 // nothing is removed that the majority needs.
 func TestReplaceADeadNode(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--durability=sync")
 	leader := c.leader(t)
@@ -100,6 +101,7 @@ func TestReplaceADeadNode(t *testing.T) {
 
 // By force the majority may go, and the command says what that means.
 func TestRemoveByForce(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3)
 	leader := c.leader(t)

@@ -161,6 +161,7 @@ func (n *testNode) remaining(t *testing.T, args ...string) (remaining int64) {
 }
 
 func TestOneNodeKeepsItsLimits(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"--data-dir", dir, "--peer-listen=127.0.0.1:0", "--on-failure=closed"}
@@ -235,6 +236,7 @@ func TestClusterDoorSpeaksTLSAsListenDoes(t *testing.T) {
 // Two seconds of downtime are two seconds of refill, also when nobody was left
 // to keep the cluster's clock.
 func TestDowntimeRefills(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	args := []string{"--data-dir", t.TempDir(), "--peer-listen=127.0.0.1:0", "--on-failure=closed"}
 	n := &testNode{process: start(t, args...)}
@@ -454,6 +456,7 @@ func careless(addr string, stop <-chan struct{}) (executed int64) {
 // A client that selected a database stays in it when its node restarts, alone or
 // with the others. It need not read the reply of SELECT.
 func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--durability=sync", "--on-failure=closed") // each answer is kept
 	n := c.nodes[0]
@@ -531,6 +534,7 @@ func TestAnyNodeTakesChecksThatNameNoKey(t *testing.T) {
 }
 
 func TestTransferAndMembership(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--durability=sync")
 	leader := c.leader(t)
@@ -576,6 +580,7 @@ func TestTransferAndMembership(t *testing.T) {
 
 // With two of three nodes gone for good, recover goes on from the survivor.
 func TestRecover(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--durability=sync")
 	_, refused := dial(t, "tcp", c.nodes[0].redis).limit("key", "10", "3600", "COST", "3")
@@ -647,6 +652,7 @@ func TestPeerTLS(t *testing.T) {
 }
 
 func TestClusterConfigurationErrors(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct {

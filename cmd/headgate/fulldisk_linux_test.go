@@ -98,6 +98,7 @@ func TestFullDiskOfANodeOnItsOwn(t *testing.T) {
 // starts with the state from when the disk became full, or with all decisions
 // before the snapshot.
 func TestKillsWithAFullDisk(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	d := disktest.Mount(t, 24<<20)
 	p, c := startOnDisk(t, d)

@@ -112,6 +112,7 @@ func TestTwelveGroups(t *testing.T) {
 // A node without the parameter may meet its cluster late. It then takes the cluster's number
 // all the same.
 func TestGroupsOfALateCluster(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := newCluster(t, 1, "--groups=3")
 	extra := newCluster(t, 1, "--node-id=n4", "--bootstrap-expect=0", "--join", c.peers[0])
@@ -131,6 +132,7 @@ func TestGroupsOfALateCluster(t *testing.T) {
 // with another number stops. A node is removed from all groups, and one recovered alone has
 // all of them.
 func TestGroupsJoinRemoveRecover(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 1, "--groups=3", "--durability=sync")
 	c.ledBy(t, 0, 3)

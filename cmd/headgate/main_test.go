@@ -53,6 +53,7 @@ func TestWhatADataDirectoryKeepsIsNotForgotten(t *testing.T) {
 // A new node is not ready before it can do all that the documentation promises: no
 // start script has to guess.
 func TestReadyMeansAll(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	f := func(nodes ...*process) {
 		t.Helper()

@@ -59,6 +59,7 @@ func TestPoliciesOfAFile(t *testing.T) {
 // A list with the most entries that the reference allows reaches every node through a
 // follower, and survives a restart. The server accepts what the tool accepts.
 func TestLongListInACluster(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=closed")
 	leader := c.leader(t)

@@ -49,6 +49,14 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// notUnderRace skips a test that is about an operator's commands or about waits: what it
+// makes the program do at once, other tests make it do, too.
+func notUnderRace(t *testing.T) {
+	if subprocess.Race() && testing.Short() {
+		t.Skip("long under the race detector, and little runs at once: make main runs it")
+	}
+}
+
 // waitLimit bounds every wait for a process. It is far above what any takes.
 const waitLimit = 20 * time.Second
 

@@ -14,6 +14,7 @@ import (
 // status, in INFO and in a metric. They follow CONFIG SET, and show no
 // password.
 func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const password = "correct horse battery"
 	c := newCluster(t, 3)

@@ -73,6 +73,7 @@ func (v *viewer) left(t *testing.T) {
 // In a terminal, top shows a frame per second that fits, says loudly while the server does
 // not answer, and leaves the terminal as it was, after q and after Ctrl-C.
 func TestTopInATerminal(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	server, _ := startDemo(t, t.TempDir())
 	v := watch(t, server)

@@ -36,6 +36,7 @@ func TestTopOnce(t *testing.T) {
 
 // What top shows needs the right to see, and a server that does not answer is an error.
 func TestTopErrors(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	p := start(t, "--http-see-token=S", "--http-read-token=R")
 	url := "--url=http://" + p.http

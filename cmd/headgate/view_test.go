@@ -21,6 +21,7 @@ func (p *process) ask(t *testing.T, path string, into any) {
 // The history has what the node has just done, and the counts have the denials of each limit,
 // also those of a limit in shadow.
 func TestHistoryAndCounts(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	p := start(t)
 	p.call(t, "RL.POLICY", "SET", "api", "{limits: {user: {by: user, rate: 3/h}, trial: {by: user, rate: 1/h, mode: shadow}}}")

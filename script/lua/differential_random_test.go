@@ -40,8 +40,11 @@ local function show(f)
 end
 `
 
-// random compares n expressions that next makes.
+// random compares n expressions that next makes, or in short tests a tenth of them.
 func (o *oracle) random(n int, next func() string) {
+	if testing.Short() {
+		n /= 10
+	}
 	failures := 0
 	for done := 0; done < n && failures < 20; done += batchSize {
 		var script strings.Builder
