@@ -63,7 +63,7 @@ brief-race: # where goroutines meet, in few seconds
 test: ## everything a change must pass; installs what it needs (20 min)
 	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
-test-long: mutate fuzz test-console test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
+test-long: mutate fuzz test-console test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability-results.md (half a day, by estimate)
 
 prepare: # one downloads, the other compiles
 	$(MAKE) --no-print-directory -j2 deps lint
@@ -139,5 +139,5 @@ test-dropin: ## the tests of rate-limiting libraries made for Redis, against Red
 	$(GO) run ./clients/dropin $(DROPINFLAGS)
 	$(GO) test ./script/native -run TestPublished -published -count=1
 
-test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md and the results in docs/leases.md
-	$(GO) run ./faults -all -doc docs/reliability.md -tests-doc docs/reliability-tests.md -leases-doc docs/leases.md $(FAULTSFLAGS)
+test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites the results in docs/reliability-results.md and docs/leases-measured.md
+	$(GO) run ./faults -all -doc docs/reliability-results.md -tests-doc docs/reliability-tests.md -leases-doc docs/leases-measured.md $(FAULTSFLAGS)

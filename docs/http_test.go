@@ -15,14 +15,14 @@ import (
 
 const gatewaysPage = "gateways.md"
 
-// TestCurl runs every block of two pages that begins with curl, after the sessions of its
+// TestCurl runs every block of three pages that begins with curl, after the sessions of its
 // page, and compares the answers as replies in sessions are compared.
 func TestCurl(t *testing.T) {
 	findCLI(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed; make deps installs it")
 	}
-	for _, page := range []string{"http.md", gatewaysPage} {
+	for _, page := range []string{"http.md", "http-admin.md", gatewaysPage} {
 		t.Run(page, func(t *testing.T) {
 			s, err := hgtest.Start(hgtest.Config{})
 			require.NoError(t, err)
