@@ -100,7 +100,7 @@ func (c *Client) Check(ctx context.Context, p Policy, attributes Attributes, cos
 }
 
 // CheckID is Check of a call with a name. The server charges a name once, however often
-// the call is made: docs/policies.md says for how long. An empty id is no name.
+// the call is made: docs/holds.md says for how long. An empty id is no name.
 func (c *Client) CheckID(ctx context.Context, p Policy, attributes Attributes, cost int64, id string) (Decision, error) {
 	if cost < 0 {
 		return Decision{}, fmt.Errorf("headgate: the cost of a check is %d, it must be at least 0", cost)
