@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,16 +92,15 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 	if upper := strings.ToUpper(f.Method); upper != f.Method {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: methods are case-sensitive, as in HTTP: %s is not %s\n", f.Method, upper)
 	}
-	var call verdicts.Call
-	var found policy.Found
-	if err := f.Route(routes, &call, &found); err != nil {
+	tried, err := f.Try(routes)
+	if err != nil {
 		return fmt.Errorf("the gateway would be told to refuse the request: %w", err)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	printRoute(w, routes, &call, &found)
-	if server != nil && found.Route.Answer == policy.AskPolicy {
-		if err := printVerdict(ctx, w, server, &call); err != nil {
-			return err
+	printRoute(w, routes, tried)
+	if server != nil && tried.Found.Route.Answer == policy.AskPolicy {
+		if err := printVerdict(ctx, w, server, &tried.Call); err != nil {
+			return errors.Join(w.Flush(), err)
 		}
 	}
 	return w.Flush()
@@ -201,8 +201,8 @@ func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy
 }
 
 // printRoute prints the policy and the attributes that the routes choose for a request.
-func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *policy.Found) {
-	r := found.Route
+func printRoute(w io.Writer, routes *policy.Routes, tried *web.RouteTrial) {
+	r := tried.Found.Route
 	pattern := r.Pattern
 	if pattern == "" {
 		pattern = "none, so else"
@@ -217,19 +217,11 @@ func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *
 		return
 	}
 	fmt.Fprintf(w, "policy\t%s\n", r.Policy)
-	from := map[string]string{"ip": "the client's address", "method": "the request", "host": "the request", "path": "the request, in one spelling", "route": "the route"}
-	for i := range r.Given {
-		g := &r.Given[i]
-		from[g.Name] = g.String()
-		if call.Attribute(g.Name) == "" {
-			fmt.Fprintf(w, "%s\tabsent\t%s\n", g.Name, g)
-		}
+	for _, a := range tried.Attributes() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, cmp.Or(a.Value, "absent"), a.From)
 	}
-	for _, a := range call.Attributes {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.Value, from[a.Name])
-	}
-	if call.HasCost {
-		fmt.Fprintf(w, "cost\t%d\n", call.Cost)
+	if tried.Call.HasCost {
+		fmt.Fprintf(w, "cost\t%d\n", tried.Call.Cost)
 	}
 }
 

@@ -43,6 +43,7 @@ var paths = []struct {
 	{access.RightSee, "POST", "/v1/policies:check", "policies: {}"},
 	{access.RightSee, "GET", "/v1/overrides/p", ""},
 	{access.RightSee, "POST", "/v1/explain", `{"policy":"p"}`},
+	{access.RightSee, "POST", "/v1/routes:test", `{"routes":"edge","path":"/"}`},
 	{access.RightSee, "GET", "/v1/explain?policy=p", ""},
 	{access.RightSee, "GET", "/v1/top", ""},
 	{access.RightSee, "GET", "/v1/now", ""},

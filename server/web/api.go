@@ -109,6 +109,7 @@ func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 func (a *api) routes(mux *http.ServeMux) {
 	if a.admin != nil {
 		a.manage(mux, a.admin.Routes())
+		mux.HandleFunc(pathRoutesTest, a.testRoutes)
 	}
 	if a.streams.log != nil {
 		mux.Handle("GET /v1/events", a.conns.serving(http.HandlerFunc(a.stream)))

@@ -179,6 +179,7 @@ func policies(r *rig) {
 	r.policy("edge", "{limits: {ip: {by: ip, rate: 2/h}}}")
 	r.policy("shop", "{limits: {user: {by: user, rate: 5/m}}}")
 	r.policy("old", "{limits: {user: {by: user, rate: 5/m}}}")
+	r.policy("routes/gate", "{else: deny, attributes: {user: {header: X-User}}, match: {/v1/*: shop, /healthz: allow}}")
 }
 
 // Answers of every kind are as described.

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -168,6 +169,76 @@ func TestRoutesByAddressNeedTrustedProxies(t *testing.T) {
 	r.policy("user", "{limits: {user: {by: user, rate: 4/h}}}")
 	require.Contains(t, r.run("RL.POLICY", "SET", "routes/edge", "{else: net}").Error(), "set trusted-proxies to the gateway's address")
 	r.policy("routes/edge", "{else: user}")
+}
+
+// A trial of a request says what the routes do with it, and counts nothing.
+func TestRouteTrials(t *testing.T) {
+	r := routed(t, server.Config{}, web.Config{View: view{}, Local: true})
+	try := func(body string) map[string]any {
+		t.Helper()
+		return r.post("/v1/routes:test", body).ok(t, 200).decode(t)
+	}
+	for range 3 { // nothing is counted
+		a := try(`{"routes":"edge","method":"POST","host":"API.example.com:443","path":"//v1/login?x=y","headers":{"x-user":" eve "},"ip":"203.0.113.1"}`)
+		require.Equal(t, "routes/edge", a["routes"])
+		require.Equal(t, "POST api.example.com/v1/login", a["route"])
+		require.Equal(t, "policy", a["answer"])
+		require.Equal(t, "login", a["policy"])
+		require.Equal(t, json.Number("2"), a["cost"])
+		require.Equal(t, []any{
+			map[string]any{"name": "user", "value": "eve", "from": "header X-User"},
+			map[string]any{"name": "method", "value": "POST", "from": "the request"},
+			map[string]any{"name": "host", "value": "api.example.com", "from": "the request"},
+			map[string]any{"name": "path", "value": "/v1/login", "from": "the request, in one spelling"},
+			map[string]any{"name": "route", "value": "POST api.example.com/v1/login", "from": "the route"},
+			map[string]any{"name": "ip", "value": "203.0.113.1", "from": "the client's address"},
+		}, a["attributes"])
+		verdict := a["verdict"].(map[string]any)
+		require.Equal(t, true, verdict["allowed"])
+		require.Equal(t, json.Number("2"), verdict["remaining"], "of 4, after a call with cost 2")
+	}
+	require.EqualValues(t, 4, r.left("login", "user", "eve"))
+	require.EqualValues(t, 1, r.run("RL.CHECK", "login", "user", "eve", "COST", "4").Field("allowed").Int)
+	denied := try(`{"routes":"routes/edge","method":"POST","host":"api.example.com","path":"/v1/login","headers":{"X-User":"eve"}}`)
+	require.Equal(t, "user", denied["verdict"].(map[string]any)["name"])
+	require.Equal(t, false, denied["verdict"].(map[string]any)["allowed"])
+
+	// An attribute that the request lacks comes first, without a value.
+	lacks := try(`{"routes":"edge","path":"/v1/things","host":"<b>","ip":"203.0.113.1"}`)
+	require.Equal(t, map[string]any{"name": "user", "value": "", "from": "header X-User"}, lacks["attributes"].([]any)[0])
+	require.Equal(t, "api", lacks["policy"])
+	require.NotContains(t, lacks, "cost")
+
+	// Routes that ask no policy.
+	a := try(`{"routes":"edge","path":"/healthz"}`)
+	require.Equal(t, "GET /healthz", a["route"])
+	require.Equal(t, "allow", a["answer"])
+	a = try(`{"routes":"edge","method":"PUT","path":"/healthz"}`)
+	require.Nil(t, a["route"])
+	require.Equal(t, "deny", a["answer"])
+	require.NotContains(t, a, "verdict")
+
+	// A policy that would not answer.
+	r.policy("strict", "{require: user, limits: {user: {by: user, rate: 4/h}}}")
+	r.policy("routes/strict", "{else: strict}")
+	a = try(`{"routes":"strict","path":"/"}`)
+	require.Contains(t, a["error"], "user")
+	require.Equal(t, "strict", a["policy"])
+	require.NotContains(t, a, "verdict")
+
+	for body, want := range map[string]int{
+		`{"routes":"edge"}`: 400, `{"path":"/"}`: 400, `{}`: 400, `[]`: 400, ``: 400, `{"routes":"edge","path":"/","url":"x"}`: 400,
+		`{"routes":"edge","path":"/","ip":"x"}`: 400, `{"routes":"edge","path":"/","headers":{"A":1}}`: 400,
+		`{"routes":"egde","path":"/"}`: 404, `{"routes":"login","path":"/"}`: 404,
+		`{"routes":"edge","path":"/files/a%2Fb"}`: 422, `{"routes":"edge","path":"/v1/a","headers":{"X-User":"a","x-user":"b"}}`: 422,
+		`{"routes":"edge","path":"` + strings.Repeat("x", 64<<10) + `"}`: 413,
+	} {
+		require.Equal(t, want, r.post("/v1/routes:test", body).status, "%.80s", body)
+	}
+	require.Equal(t, 405, r.request("GET", "/v1/routes:test", "").status)
+
+	_, r.url = start(t, web.Config{Decider: late{r.caller}, View: view{}, Local: true})
+	require.Equal(t, 503, r.post("/v1/routes:test", `{"routes":"edge","path":"/"}`).status)
 }
 
 // late is a server on which no change of routes has arrived yet.

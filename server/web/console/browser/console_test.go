@@ -78,8 +78,6 @@ func TestPagesUnderLoad(t *testing.T) {
 	b.visit("#policies?name=api")
 	b.do(chromedp.SendKeys("#findover", "partner-3"))
 	b.until(`document.querySelectorAll("tbody tr th .name").length && [...document.querySelectorAll("th .name")].filter(e => e.innerText.startsWith("key=")).length === 1`)
-	b.visit("#policies?name=routes%2Fedge")
-	b.shows("main", "headgate route test")
 	b.visit("#policies")
 	b.shows("main", "shop/checkout")
 
@@ -273,6 +271,81 @@ func TestKeyboardAlone(t *testing.T) {
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.ready("policies")
 	tab("find")
+}
+
+// A request can be tried on routes, by keyboard alone. It counts nothing, and its texts
+// stay text.
+func TestTryRequest(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := client(t, s.Addr)
+	for _, p := range []struct{ name, text string }{
+		{"login", "{require: user, limits: {user: {by: user, rate: 2/h}}}"},
+		{"api", "{limits: {user: {by: user, rate: 100/h}}}"},
+		{"routes/edge", "{else: deny, attributes: {user: {header: X-User}}, match: {POST api.example.com/v1/login: {policy: login, cost: 2}, /v1/*: api, /healthz: allow}}"},
+	} {
+		do(t, c, "RL.POLICY", "SET", p.name, p.text)
+	}
+	b := open(t, s.HTTP, "#policies?name=routes%2Fedge", desk)
+	b.ready("policies")
+	b.until(`document.querySelector(".try")`)
+	set := func(id, value string) {
+		t.Helper()
+		eval[bool](b, "(document.getElementById("+quoted(id)+").select(), true)")
+		b.do(chromedp.KeyEvent(kb.Backspace), chromedp.KeyEvent(value))
+	}
+	press := func() { b.do(chromedp.Focus(".try button"), chromedp.KeyEvent(kb.Enter)) }
+
+	set("path", "/v1/things")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.shows(".tried .answer", "It would pass now")
+	b.shows(".tried", "No limit of the policy applies")
+	b.shows(".tried table", "absent")
+	b.shows(".tried table", "header X-User")
+	require.Equal(t, "/v1/*", b.text(".tried dd .name"))
+
+	b.do(chromedp.Focus("#method"), chromedp.KeyEvent("POST"))
+	set("path", "/v1/login?a=b")
+	press()
+	b.shows(".tried .answer", "The policy would not decide")
+	b.shows(".tried .after", "user")
+	set("headers", "X-User: eve")
+	for range 2 { // nothing is counted
+		set("ip", "203.0.113.9")
+		press()
+		b.shows(".tried .after", "Limit user: 0 of 2 would be left")
+		require.Equal(t, "It would pass now", b.text(".tried .answer"))
+		eval[bool](b, `(document.querySelector(".tried").replaceChildren(), true)`)
+	}
+	b.shows(".command", `headgate route test 'POST http://api.example.com/v1/login?a=b' -H 'X-User: eve' --ip 203.0.113.9 --routes edge --url redis://127.0.0.1:7379`)
+	do(t, c, "RL.CHECK", "login", "user", "eve")
+	press()
+	b.shows(".tried .answer", "It would be denied now. It may pass in")
+	set("path", "/healthz")
+	press()
+	b.shows(".tried .answer", "It passes without a policy")
+	set("path", "/other")
+	press()
+	b.shows(".tried .answer", "It is denied without a policy")
+	b.shows(".tried", "none matches, so else answers")
+
+	set("headers", "eve")
+	press()
+	b.shows(".tried .answer", "has the form Name: value")
+	set("headers", "")
+	b.expect("422 (Unprocessable Entity)")
+	set("path", "/v1%2Fa")
+	press()
+	b.shows(".tried", "the gateway would be told to refuse")
+
+	hostile := `<img src=x onerror=alert(1)>`
+	eval[bool](b, `(document.getElementById("headers").value = "X-User: " + `+quoted(hostile+"\u202e")+`, true)`)
+	set("path", "/v1/"+hostile)
+	press()
+	b.shows(".tried table", hostile+`\u202e`)
+	require.NotContains(t, b.text("main"), "\u202e")
+	require.Zero(t, eval[int](b, `document.querySelectorAll("main img, main [onerror]").length`))
+	require.NotContains(t, eval[string](b, "location.href"), "img")
 }
 
 // A token is asked for, and is nowhere but in the page's memory.

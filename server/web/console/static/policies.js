@@ -1,9 +1,10 @@
 // Policies: what is in force, who changed what and when, and what single callers have instead.
 
-import { h, scroll, fill, put, name, visible, count, percent, moment, ago, command, quote } from './dom.js';
+import { h, scroll, fill, put, name, visible, count, percent, moment, ago, command } from './dom.js';
 import { get, policyPath } from './api.js';
 import { link } from './app.js';
-import { cli, curl, redisURL } from './cli.js';
+import { cli, curl } from './cli.js';
+import { routes } from './routes.js';
 
 export const title = 'Policies';
 
@@ -161,7 +162,7 @@ async function show(detail, n, ctx) {
     h('section', {}, h('div.head', {}, h('h2.key', {}, name(n, 100)), h('span.muted', {}, now.deleted ? 'deleted' : `version ${now.version}, ${moment(Date.parse(now.time))}, by `, now.deleted ? null : name(now.author || 'unknown', 80))),
       policy ? h('pre.text', { tabindex: 0, role: 'group', 'aria-label': 'Text of the policy' }, pretty(policy.text)) : null,
       policy && !kind ? h('p', {}, h('a', { href: link('explain', { policy: n }) }, 'Explain a call of this policy')) : null),
-    kind === 'routes' ? routes(n) : null,
+    kind === 'routes' && policy ? routes(n, ctx) : null,
     kind ? null : await counts(n, ctx),
     h('section', {}, h('h2', {}, 'Changed since yesterday'), since),
     h('section', {}, h('h2', {}, 'Versions'), scroll('Versions', h('table.wide', {}, h('caption.unseen', {}, 'Versions, the newest first'), h('thead', {}, h('tr', {}, ['Version', 'When', 'By whom', 'Difference to the version before'].map((t) => h('th', { scope: 'col' }, t)))), table)),
@@ -241,14 +242,4 @@ async function overrides(n, ctx) {
   }
   return h('section', {}, h('h2', {}, 'Overrides'), all.length > 5 ? [h('label', { for: 'findover' }, 'Find an override'), search] : null, scroll('Overrides', table), note, next,
     command('Give one caller another rate', cli('RL.OVERRIDE', 'SET', n, 'LIMIT', 'user', 'RATE', '100/m', 'user', '42')));
-}
-
-// routes shows the command that tries a request on a set of routes.
-function routes(n) {
-  const input = h('input', { type: 'text', id: 'request', value: 'GET https://api.example.com/v1/users/7', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off' });
-  const line = command('Which route the request takes, and what the policy would answer', '');
-  const write = () => line.set(`headgate route test ${quote(input.value)} --routes ${quote(n.slice('routes/'.length))} --url ${redisURL()}`);
-  input.addEventListener('input', write);
-  write();
-  return h('section', {}, h('h2', {}, 'Try a request'), h('label', { for: 'request' }, 'Method and URL'), input, line);
 }
