@@ -33,9 +33,9 @@ type link struct{ Path, Title string }
 
 // section is what the search finds: the text below a heading.
 type section struct {
-	Path  string `json:"u"` // with the anchor of the heading
-	Title string `json:"t"` // of the page and of the heading
-	Text  string `json:"s"`
+	Path  string // with the anchor of the heading
+	Title string // of the page and of the heading
+	Text  string
 }
 
 // markdown reads what GitHub reads: the pages are read there, too. It passes no raw HTML on.

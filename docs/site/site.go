@@ -86,13 +86,14 @@ func Make(files fs.FS, source string) (Site, error) {
 		found = append(found, p.sections...)
 	}
 	slices.SortStableFunc(found, func(a, b section) int { return strings.Compare(a.Path, b.Path) })
-	text, err := json.Marshal(found)
+	text, err := json.Marshal(newLookup(found))
 	if err != nil {
 		return nil, err
 	}
 	s.add(searched, text)
 	s.add("site.css", asset("site.css"))
 	s.add("site.js", asset("site.js"))
+	s.add("icon.svg", asset("icon.svg"))
 	return s, nil
 }
 

@@ -3,6 +3,7 @@ package site_test
 import (
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/http/httptest"
 	"path"
 	"regexp"
@@ -72,13 +73,78 @@ func TestTheSiteIsWhole(t *testing.T) {
 		}
 	}
 	assert.Greater(t, links, 500)
-	var found []struct{ U, T, S string }
-	require.NoError(t, json.Unmarshal([]byte(texts["search.json"]), &found))
-	assert.Greater(t, len(found), 100)
-	for _, f := range found {
-		at, fragment, _ := strings.Cut(f.U, "#")
-		assert.True(t, fragment == "" || ids[at][fragment], "the search finds %s", f.U)
+	index := readLookup(t, s)
+	assert.Greater(t, len(index.Sections), 100)
+	for _, section := range index.Sections {
+		at, fragment, _ := strings.Cut(section[0], "#")
+		assert.True(t, fragment == "" || ids[at][fragment], "the search finds %s", section[0])
 	}
+}
+
+// lookup is what the search of the site reads.
+type lookup struct {
+	Sections [][2]string
+	Words    map[string][]int
+}
+
+func readLookup(t *testing.T, s site.Site) lookup {
+	t.Helper()
+	var l lookup
+	require.NoError(t, json.Unmarshal([]byte(plain(t, s["search.json"])), &l))
+	return l
+}
+
+// find returns the pages on which the search finds a word, as site.js does: the word is a
+// part of a section's title or of a word of its text.
+func (l lookup) find(word string) map[string]bool {
+	found := map[string]bool{}
+	word = strings.ToLower(word)
+	page := func(section int) string {
+		page, _, _ := strings.Cut(l.Sections[section][0], "#")
+		return page
+	}
+	for i, section := range l.Sections {
+		if strings.Contains(strings.ToLower(section[1]), word) {
+			found[page(i)] = true
+		}
+	}
+	for have, steps := range l.Words {
+		if !strings.Contains(have, word) {
+			continue
+		}
+		at := 0
+		for _, step := range steps {
+			at += step
+			found[page(at)] = true
+		}
+	}
+	return found
+}
+
+// named is the first word of a name, in the first column of a table or in a heading.
+var named = regexp.MustCompile("^(?:\\| `([^` ]+)|## ([A-Z.]+)$)")
+
+// The search finds each command, parameter, metric and code of an error on the page that
+// explains it.
+func TestTheSearchFindsNames(t *testing.T) {
+	s, err := site.Make(docs.Files, docs.Source)
+	require.NoError(t, err)
+	index := readLookup(t, s)
+	pages, err := fs.Glob(docs.Files, "commands/*.md")
+	require.NoError(t, err)
+	names := 0
+	for _, name := range append(pages, "configuration.md", "metrics.md", "errors.md") {
+		text, err := fs.ReadFile(docs.Files, name)
+		require.NoError(t, err)
+		page := strings.TrimSuffix(name, ".md") + ".html"
+		for line := range strings.Lines(string(text)) {
+			if m := named.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				names++
+				assert.True(t, index.find(m[1] + m[2])[page], "the search does not find %s on %s", m[1]+m[2], page)
+			}
+		}
+	}
+	assert.Greater(t, names, 400)
 }
 
 // three is a small site with a page in a folder.
@@ -93,7 +159,7 @@ var three = fstest.MapFS{
 func TestPages(t *testing.T) {
 	s, err := site.Make(three, "https://example/")
 	require.NoError(t, err)
-	require.Len(t, s, 8)
+	require.Len(t, s, 9)
 	one := plain(t, s["howto/one.html"])
 	for _, want := range []string{
 		"<title>One &amp; all", `href="../two.html#two-words"`, `src="../img/p.svg"`, `<a href="../howto/one.html" aria-current="page">one</a>`, "<strong>How to</strong>",
@@ -105,7 +171,10 @@ func TestPages(t *testing.T) {
 	assert.NotContains(t, plain(t, s["two.html"]), "name: two")
 	assert.Equal(t, "[map](index.html) and [one](howto/one.html)", plain(t, s["llms.txt"]))
 	assert.Contains(t, plain(t, s["index.html"]), `href="https://example/engine/DESIGN.md"`)
-	assert.Contains(t, plain(t, s["search.json"]), `{"u":"two.html#two-words","t":"Two › Two words!","s":"find me"}`)
+	assert.JSONEq(t, `{
+		"sections": [["howto/one.html", "One & all"], ["index.html#how-to", "Map › How to"], ["two.html#two-words", "Two › Two words!"]],
+		"words": {"raw": [0], "text": [0], "two": [0], "one": [1], "code": [1], "find": [2], "me": [2]}
+	}`, plain(t, s["search.json"]))
 }
 
 func TestMistakesInPages(t *testing.T) {

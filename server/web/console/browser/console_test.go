@@ -401,3 +401,18 @@ func TestSwitchedOff(t *testing.T) {
 	b.expect("404 (Not Found)")
 	b.shows("body", "404 page not found")
 }
+
+// The search of the documents finds a section, and shows the text around the word.
+func TestSearchOfTheDocuments(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	b := open(t, s.HTTP, "docs/commands/holds.html", desk)
+	b.do(chromedp.SendKeys("#find", "max-unacked"))
+	b.shows("#found", "Configuration")
+	b.until(`[...document.querySelectorAll("#found p")].some(p => p.innerText.includes("max-unacked"))`)
+	b.do(chromedp.SendKeys("#find", " nosuchword"))
+	b.shows("#found", "Nothing has all these words")
+	b.do(chromedp.SendKeys("#find", kb.Escape+"RL.RESERVE"))
+	b.until(`document.querySelector("#found a")?.href.endsWith("/docs/commands/holds.html#rlreserve")`)
+	b.shows("#found p", "Checks a call")
+}
