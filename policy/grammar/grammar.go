@@ -13,7 +13,7 @@ import (
 // lacks.
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
-	laterHome       = "a home is of the whole policy: write it beside limits"
+	laterHome       = "home belongs to the whole policy: write it beside limits"
 	laterReplay     = "a replay of decisions is not part of the grammar"
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
 )
@@ -124,7 +124,7 @@ var limitEntries = []entry[policy.LimitDef]{
 	{key: "when", value: "condition", none: "always", about: "the calls to which the limit applies", schema: refTo("condition"),
 		read:  func(r *reader, n *yaml.Node, l *policy.LimitDef) { l.When = r.condition(n) },
 		print: func(l *policy.LimitDef) string { return said(len(l.When) > 0, l.When.String()) }},
-	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms...),
+	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how the limit counts: see algorithms.md", schema: wordsOf(algorithms...),
 		read: func(r *reader, n *yaml.Node, l *policy.LimitDef) { word(r, n, algorithms, &l.Algorithm) },
 		print: func(l *policy.LimitDef) string {
 			return said(l.Algorithm != policy.Token && l.Algorithm < policy.Calendar, l.Algorithm.String())

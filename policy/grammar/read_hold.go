@@ -79,7 +79,7 @@ var penaltyEntries = []entry[policy.Penalty]{
 	{key: "block", value: "duration", about: "how long the caller is then blocked; needed", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Block = r.between(n, leastPenalty, mostPenalty) },
 		print: func(p *policy.Penalty) string { return duration(p.Block) }},
-	{key: "factor", value: "number", none: "1", about: "how many times as long as the last block the next one is, if it begins within `max` after the end of the last", schema: wholeSchema(1),
+	{key: "factor", value: "number", none: "1", about: "multiplies the length of the last block, if the next block begins within `max` after the end of the last block", schema: wholeSchema(1),
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Factor, _ = r.whole(n, 1, mostFactor) },
 		print: func(p *policy.Penalty) string { return number(p.Factor) }},
 	{key: "max", value: "duration", none: "24h", about: "the longest block, and the time for which a block is remembered", schema: durationSchema,

@@ -82,7 +82,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("limits: {l: {rate: 5/m}}\nhome: eu", `f:4:9: @.home: every limit must count by "eu", alone and not as one of several (a|b), or it cannot be the home`)
 	f("limits: {l: {by: [user, a|b], rate: 5/m}}\nhome: a", `f:4:9: @.home: every limit must count by "a", alone and not as one of several (a|b), or it cannot be the home`)
 	f("limits: {l: {by: user, rate: 5/m}}\nhome: [user, ip]", "f:4:9: @.home: a home is one attribute, and not 2")
-	f("limits: {l: {by: user, rate: 5/m, home: user}}", "f:3:37: @.limits.l.home: a home is of the whole policy: write it beside limits")
+	f("limits: {l: {by: user, rate: 5/m, home: user}}", "f:3:37: @.limits.l.home: home belongs to the whole policy: write it beside limits")
 	f("limits: {l: {by: user, rate: 5/m}}\nhome: usr", `f:4:9: @.home: every limit must count by "usr", alone and not as one of several (a|b), or it cannot be the home, did you mean "user"?`)
 	f("limits: {l: {rate: 5/m}}\nreplay: x", "f:4:3: @.replay: a replay of decisions is not part of the grammar")
 	limit("rate: 1/s, cel: a == 1", "f:4:20: @.cel: expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}")
