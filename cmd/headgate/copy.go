@@ -37,7 +37,7 @@ To copy back, swap the URLs. Counters of Headgate's own commands, such as RL.LIM
 have a type that Redis does not have: they are named, and stay.`,
 		Example: `  headgate copy --from redis://127.0.0.1:6379 --match 'rl:*'
   headgate copy --from rediss://user:secret@redis.example.com:6380/1 --to redis://127.0.0.1:7379/1 --replace
-  headgate copy --from redis://127.0.0.1:7379 --to redis://127.0.0.1:6379 --match 'rl:*'   # back`,
+  headgate copy --from redis://127.0.0.1:7379 --to redis://127.0.0.1:6379 --match 'rl:*' --replace   # back`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runCopy(cmd.Context(), cfg, from, to, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -123,7 +123,7 @@ func TestHelpOfCopyAndCheckConfig(t *testing.T) {
 	t.Parallel()
 	out, err := command(t, "copy", "--help").Output()
 	require.NoError(t, err)
-	require.Contains(t, string(out), "headgate copy --from redis://127.0.0.1:7379 --to redis://127.0.0.1:6379 --match 'rl:*'   # back\n")
+	require.Contains(t, string(out), "headgate copy --from redis://127.0.0.1:7379 --to redis://127.0.0.1:6379 --match 'rl:*' --replace   # back\n")
 	out, err = command(t, "check-config", "--help").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(out), "check-config --data-dir /var/lib/headgate > headgate.yaml\n")
