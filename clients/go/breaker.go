@@ -121,8 +121,8 @@ func mistake(err error) bool {
 		return false
 	}
 	switch code(err) {
-	case "ERR":
-		return !strings.HasPrefix(err.Error(), "ERR unknown command") // it is another server's port
+	case "ERR": // but not of another server's port, nor of a server that is full
+		return !strings.HasPrefix(err.Error(), "ERR unknown command") && !strings.HasPrefix(err.Error(), "ERR max number of clients")
 	case "WRONGTYPE", "NOPOLICY", "IDCONFLICT", "NOHOLD":
 		return true
 	}

@@ -1,9 +1,11 @@
 package sdk_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -317,15 +319,25 @@ func TestHostileServers(t *testing.T) {
 	slow.Set(linkfault.Faults{FromTarget: linkfault.Flow{Delay: 60 * time.Millisecond}})
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
+	full, err := hgtest.Start(hgtest.Config{Args: []string{"--maxclients", "1"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = full.Stop() })
+	one, err := net.Dial("tcp", full.Addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = one.Close() })
 	for name, addr := range map[string]string{
-		"nothing listens":      "127.0.0.1:1",
-		"no route":             "192.0.2.1:7379",
-		"hangs at connect":     blackhole.Addr(),
-		"answers after 60 ms":  slow.Addr(),
-		"wants a password":     servers.Auth.Addr,
-		"speaks TLS":           servers.TLS.Addr,
-		"is a web server":      web.Listener.Addr().String(),
-		"a name that is wrong": "headgate.invalid:7379",
+		"nothing listens":        "127.0.0.1:1",
+		"no route":               "192.0.2.1:7379",
+		"hangs at connect":       blackhole.Addr(),
+		"answers after 60 ms":    slow.Addr(),
+		"wants a password":       servers.Auth.Addr,
+		"speaks TLS":             servers.TLS.Addr,
+		"is a web server":        web.Listener.Addr().String(),
+		"is full":                full.Addr,
+		"has no memory left":     answers(t, "-OOM command not allowed when used memory > 'maxmemory'."),
+		"is no Headgate":         answers(t, "-ERR unknown command 'RL.LIMIT', with args beginning with: 'k'"),
+		"answers in its own way": answers(t, "+OK"),
+		"a name that is wrong":   "headgate.invalid:7379",
 	} {
 		for library, connect := range connects {
 			t.Run(library+"/"+name, func(t *testing.T) {
@@ -338,6 +350,62 @@ func TestHostileServers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// answers runs a server of RESP that answers each command in the same way, but for those by which
+// libraries begin, and returns its address.
+func answers(t *testing.T, reply string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				for r := bufio.NewReader(conn); ; {
+					args, err := command(r)
+					if err != nil {
+						return
+					}
+					answer := reply + "\r\n"
+					switch args[0] {
+					case "HELLO":
+						answer = "%1\r\n$5\r\nproto\r\n:3\r\n"
+					case "CLIENT", "client":
+						answer = "+OK\r\n"
+					}
+					if _, err := conn.Write([]byte(answer)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// command reads a command of RESP.
+func command(r *bufio.Reader) (args []string, err error) {
+	var n int
+	if _, err := fmt.Fscanf(r, "*%d\r\n", &n); err != nil {
+		return nil, err
+	}
+	for range n {
+		var size int
+		if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+			return nil, err
+		}
+		arg := make([]byte, size+2)
+		if _, err := io.ReadFull(r, arg); err != nil {
+			return nil, err
+		}
+		args = append(args, string(arg[:size]))
+	}
+	return args, nil
 }
 
 // requireFallback checks that a client whose server is away answers by its share, and soon.
@@ -489,6 +557,13 @@ func TestVerbs(t *testing.T) {
 			require.ErrorContains(t, err, "NOPOLICY")
 			_, err = c.Acquire(ctx, key, 1, time.Second, headgate.Local)
 			require.ErrorContains(t, err, "WRONGTYPE")
+			_, err = c.Allow(ctx, newKey(), headgate.Limit{Units: 1 << 60, Period: time.Millisecond, NoLease: true}, 1)
+			require.ErrorContains(t, err, "ERR ")
+			require.Equal(t, int64(3), c.Stats().Mistakes)
+			own := connect([]string{answers(t, "-ERR BURST must be at least 1")}, headgate.Options{Timeout: 5 * time.Second})
+			_, err = own.Allow(ctx, key, limit, 1)
+			require.ErrorContains(t, err, "ERR BURST must be at least 1")
+			require.NoError(t, own.Close(ctx))
 		})
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +142,19 @@ func do(ctx context.Context, c rueidis.Client, args []any) (any, error) {
 	}
 	var server *rueidis.RedisError
 	if errors.As(err, &server) {
-		return nil, errors.New(server.Error())
+		return nil, errors.New(coded(server.Error()))
 	}
 	return reply, err
+}
+
+// codes are what errors of a server begin with, but for ERR.
+var codes = strings.Fields("ASK BUSY BUSYKEY CLUSTERDOWN CROSSSLOT DENIED EXECABORT IDCONFLICT LOADING MASTERDOWN MISCONF MOVED NOAUTH " +
+	"NOHOLD NOPERM NOPOLICY NOPROTO NOREPLICAS NOSCRIPT OOM READONLY TRYAGAIN UNCERTAIN WRONGPASS WRONGTYPE")
+
+// coded returns an error of the server with its code: rueidis cuts ERR off.
+func coded(message string) string {
+	if code, _, _ := strings.Cut(message, " "); slices.Contains(codes, code) {
+		return message
+	}
+	return "ERR " + message
 }

@@ -39,6 +39,9 @@ FAILURES_TO_OPEN: Final = 5
 PROBES: Final = (SECOND // 2, SECOND, 2 * SECOND)
 # Debts that are sent at one time.
 BATCH: Final = 100
+# Errors with the code ERR that are no mistake of the caller: another server has the port, or
+# the server is full.
+OTHERS: Final = ("ERR unknown command", "ERR max number of clients")
 # The codes of the caller's mistakes.
 MISTAKES: Final = frozenset(("ERR", "WRONGTYPE", "NOPOLICY", "IDCONFLICT", "NOHOLD"))
 
@@ -114,7 +117,7 @@ class Core:
     def judge(self, reply: Any, read: Callable[[Any], T]) -> T | Failure | ErrorReply:
         """Reads a reply, and tells the breaker whether the server answers."""
         if isinstance(reply, ErrorReply):
-            if reply.code in MISTAKES and not reply.text.startswith("ERR unknown command"):
+            if reply.code in MISTAKES and not reply.text.startswith(OTHERS):
                 self.succeeded()
                 return reply
             failure = Failure(reply.text, reply.code == "UNCERTAIN")
