@@ -58,13 +58,13 @@ var All = []Scenario{
 	},
 	{
 		Name: "leader-kills", Modes: both, Rounds: 50, Rate: 6000, run: leaderKills,
-		Doc: "Kill the leader (SIGKILL) and start it again, many times. With sync no limit is exceeded, and every answer fits one order of the calls. With async the loss of each kill stays within its bound.",
+		Doc: "Kill the leader (SIGKILL) and start it again, many times. With sync no limit is exceeded, and one order of the calls explains every answer. With async the loss of each kill stays within its bound.",
 		Live: Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
 			Why: "A round takes about 5 s. For 0.6 to 1.4 s of it the nodes elect a leader, and `closed` refuses all calls."},
 	},
 	{
 		Name: "leader-kills-free", Modes: []string{Sync}, Rounds: 10, Rate: 2000, run: leaderKillsFree,
-		Doc: "Kill the leader as in leader-kills. The load refunds and resets keys, and changes their limits. Every answer fits one order of the calls.",
+		Doc: "Kill the leader as in leader-kills. The load refunds and resets keys, and changes their limits. One order of the calls explains every answer.",
 		Live: Live{Sync: within(0.3, 0.01, 0.06, 2.5, 1.6),
 			Why: "As leader-kills."},
 	},
@@ -108,7 +108,7 @@ var All = []Scenario{
 		Name: "wiped", Modes: both, Brief: Sync, Rounds: 2, Rate: 2500, run: wiped,
 		Doc: "Delete the data of a follower. It gets a snapshot. Kill the leader as soon as that follower votes again, so that the follower leads next. Nothing is lost that other nodes knew.",
 		Live: Live{Async: within(0.08, 0.006, 0.03, 2.4, 1.5), Sync: within(0.09, 0.01, 0.05, 2.4, 1.5),
-			Why: "An election in each round of about 15 s."},
+			Why: "There is an election in each round of about 15 s."},
 	},
 	{
 		Name: "members", Modes: both, Brief: Sync, Rounds: 3, Kinds: 3, Rate: 2500, run: members,
@@ -140,7 +140,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "deposed", Modes: both, Rounds: 4, Rate: 2000, run: deposed,
-		Doc: "Cut the leader off while it gets calls that can never be committed: charges, refunds, resets, another limit, and changes of values of every type. The next leader knows nothing of them. No unit is given twice. The old leader has forgotten them when it leads again.",
+		Doc: "Cut the leader off while it gets calls that can never be committed: charges, refunds, resets, another limit, and changes of values of every type. The next leader knows nothing of these calls. No unit is given twice. When the old leader leads again, it has forgotten these calls.",
 		Live: Live{Async: within(0.24, 0.04, 0.07, 1.6, 0.1), Sync: within(0.36, 0.04, 0.06, 2.6, 2.2),
 			Why: "As partition-leader."},
 	},
@@ -172,11 +172,11 @@ var All = []Scenario{
 		Name: "pause", Modes: both, Rounds: 4, Rate: 2000, run: pause,
 		Doc: "Stop the leader's process for 5 s (SIGSTOP), like a long pause of a virtual machine. It must not go on deciding.",
 		Live: Live{Async: within(0.14, 0.01, 0.04, 2.2, 1.5), Sync: within(0.16, 0.01, 0.05, 2.2, 1.5),
-			Why: "An election in each round of about 9 s."},
+			Why: "There is an election in each round of about 9 s."},
 	},
 	{
 		Name: "torn-log", Modes: both, Rounds: 4, Kinds: 2, Rate: 3000, run: tornLog,
-		Doc: "Kill a node and damage its log. A torn last write heals by itself. With half a log the node ends with a message, until its data is deleted.",
+		Doc: "Kill a node and damage its log. A torn last write heals by itself. With half a log, the node ends with a message at each start, until its data is deleted.",
 		Live: Live{Async: within(0.06, 0.006, 0.03, 2.2, 1.5), Sync: within(0.07, 0.006, 0.05, 2.2, 1.5),
 			Why: "There is an election in half of the rounds. A round lasts up to 30 s, until the node votes again."},
 	},
@@ -188,7 +188,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "slow-disk", Modes: both, Rounds: 1, Rate: 2000, run: slowDisk,
-		Doc: "Slow down every fsync of a follower, then of the leader, by 40 ms. At last the leader's disk hangs. Decisions wait only for the leader's own writes. Slow disks cause no election; the hang causes one, and another node leads.",
+		Doc: "Slow down every fsync of a follower, then of the leader, by 40 ms. Last, let the leader's disk hang. Decisions wait only for the leader's own writes. Slow disks cause no election; the hang causes one, and another node leads.",
 		Live: Live{Async: within(0.3, 0.02, 0.1, 13, 0.1), Sync: within(0.34, 0.02, 0.6, 13, 12),
 			Why: "A sync decision waits for slow disks, 40 ms per write. A leader whose disk hangs is replaced after 10 s."},
 	},
@@ -200,7 +200,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "io-errors", Modes: both, Rounds: 3, Kinds: 3, Rate: 2000, run: ioErrors,
-		Doc: "Let one fsync of the leader fail, then one write of a follower. The node ends. It starts again while the system still shows data that the disk does not have, and then loses power. A node that cannot read its disk says so and ends.",
+		Doc: "Let one fsync of the leader fail, then one write of a follower. The node ends. It starts again while the system still shows data that the disk does not have, and then loses power. A node that cannot read its disk reports this and ends.",
 		Live: Live{Async: within(0.2, 0.03, 0.15, 2.5, 1.6), Sync: within(0.2, 0.03, 0.12, 2.5, 1.6),
 			Why: "There are one or two elections in three rounds. A round takes a few seconds."},
 	},
@@ -212,7 +212,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
-		Doc: "Upgrade node by node to an executable with newer formats of effects, log entries and snapshots. Kill leaders of both versions on the way. No node ends. The nodes write the newer formats only when the last node can read them. After that, a node of the old version ends and says so. The cluster does not take it in without its data. Upgraded, it goes on.",
+		Doc: "Upgrade node by node to an executable with newer formats of effects, log entries and snapshots. Kill leaders of both versions on the way. No node ends. The nodes write the newer formats only when the last node can read them. After that, a node of the old version reports the newer formats and ends. If its data is deleted, the cluster does not take the node in either. After an upgrade, the node works again.",
 		Live: Live{Async: within(0.25, 0.02, 0.06, 2.5, 1.5), Sync: within(0.28, 0.02, 0.08, 2.5, 1.5),
 			Why: "Calls wait for handovers, and for elections after leaders were killed. Calls to nodes that end do not count."},
 	},
@@ -248,13 +248,13 @@ var All = []Scenario{
 	},
 	{
 		Name: "leases-textbook", Modes: []string{Sync}, Rounds: 1, Rate: 500, Broken: []string{"leases"}, run: textbookLeases,
-		Doc: "As leases, with blocks that do not reduce the limit, as textbooks describe them. The checks must see the units that are admitted too much.",
+		Doc: "As leases, with blocks that do not reduce the limit, as textbooks describe them. The checks must see the units that are admitted beyond the limit.",
 		Live: Live{Sync: within(0.01, 0.01, 0.05, 0.5, 0.1),
 			Why: "A client is killed. Other calls do not notice it."},
 	},
 	{
 		Name: "local", Modes: []string{Async}, Rounds: 6, Kinds: 3, Rate: 1200, run: local,
-		Doc: "With `on-failure local`, do three harms in turn: cut all nodes from each other, kill two of three, cut one off. No node admits more than its share. After the repair, also an interrupted one, each admitted unit is charged once.",
+		Doc: "With `on-failure local`, do three harms in turn: cut all nodes from each other, kill two of three, cut one off. No node admits more than its share. After the repair, each admitted unit is charged once, even if the repair is interrupted.",
 		Live: Live{Async: within(0.15, 0.03, 0.02, 14, 13),
 			Why: "The harm lasts long. Meanwhile nodes refuse two kinds of calls: limits of 2 that another node has, and calls on a used-up share, which only a leader can judge."},
 	},
@@ -280,7 +280,7 @@ var All = []Scenario{
 		Name: "clocks", Modes: both, Rounds: 1, Rate: 1000, run: clocks,
 		Doc: "The nodes' clocks run wrong by 500 ppm either way, and their wall clocks are an hour ahead and an hour behind. Each node leads in turn, while its wall clock steps by 5 s both ways. One node leads for 30 s while its clock runs slow and is corrected, and is then killed. All wall clocks are set an hour ahead while all nodes are down. The limits' clock jumps forward by at most 1 ms, the error of a reading. It jumps back by at most 10 ms for each change of leaders.",
 		Live: Live{Async: within(0.03, 0.01, 0.02, 6.5, 1.5), Sync: within(0.04, 0.01, 0.04, 6.5, 1.5),
-			Why: "Handovers, elections, and all nodes down for 3 s."},
+			Why: "There are handovers and elections, and all nodes are down for 3 s."},
 	},
 }
 
