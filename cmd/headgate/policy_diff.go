@@ -21,7 +21,7 @@ func policyDiffCommand() *cobra.Command {
 		Long: `For every policy that differs, it prints the limits that are new, gone, renamed or
 changed, and what happens to their counters. --change is the CHANGE of
 RL.POLICY SET and LOAD: for limits with new numbers, consumed units stay
-(keep), the consumed share stays (proportional), or counters begin anew (reset).
+(keep), the consumed share stays (proportional), or counters begin at zero (reset).
 
 It fails if a file is wrong, and if the change would be refused: another algorithm
 takes --change reset, or another id.`,
@@ -193,14 +193,14 @@ func countersFate(found []diff.Difference, change diff.Change) string {
 		return "counters have other keys: they begin empty, and the old ones expire"
 	case grammar.NewKind:
 		if change == diff.ChangeReset {
-			return "counters begin anew"
+			return "counters begin at zero"
 		}
 		return "refused: another algorithm, period or calendar takes CHANGE reset, or another id"
 	case grammar.NewNumbers:
 		return [...]string{
 			diff.ChangeKeep:         "counters stay: what was consumed stays, in units",
 			diff.ChangeProportional: "counters stay: what was consumed stays, as a share of the limit",
-			diff.ChangeReset:        "counters begin anew",
+			diff.ChangeReset:        "counters begin at zero",
 		}[change]
 	}
 	switch {

@@ -175,7 +175,7 @@ policy login is new
 	require.Equal(t, strings.Replace(want, keep, "counters stay: what was consumed stays, as a share of the limit", 1), out)
 	out, _, err = policyRun("diff --change=RESET a.yaml b.yaml")
 	require.NoError(t, err)
-	require.Equal(t, strings.Replace(want, keep, "counters begin anew", 1), out)
+	require.Equal(t, strings.Replace(want, keep, "counters begin at zero", 1), out)
 
 	out, _, err = policyRun("diff a.yaml a.yaml")
 	require.NoError(t, err)
@@ -188,7 +188,7 @@ policy login is new
 	require.Equal(t, log+"refused: another algorithm, period or calendar takes CHANGE reset, or another id\n", out)
 	out, _, err = policyRun("diff a.yaml c.yaml --change reset")
 	require.NoError(t, err)
-	require.Equal(t, log+"counters begin anew\n", out)
+	require.Equal(t, log+"counters begin at zero\n", out)
 
 	for _, line := range []string{"diff a.yaml", "diff a.yaml none.yaml", "diff none.yaml a.yaml", "diff - -", "diff a.yaml b.yaml --change lose"} {
 		_, _, err = policyRun(line)
