@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -27,9 +28,10 @@ type caller struct {
 	Addr  string
 	Key   string
 	Limit headgate.Limit
-	Rate  float64   // calls a second, at random times
-	Plain bool      // asks for each call
-	From  time.Time // when it begins
+	Rate  float64       // calls a second, at random times
+	Spike time.Duration // from when on there are ten times as many; 0 for never
+	Plain bool          // asks for each call
+	From  time.Time     // when it begins
 	For   time.Duration
 
 	Timeout time.Duration
@@ -44,6 +46,9 @@ type called struct {
 	Admitted []int64 // by slot, since From
 	Stats    headgate.Stats
 	Worst    time.Duration // of a call
+	Usual    time.Duration // p99 of calls in the second before Spike
+	Spiked   time.Duration // p99 of calls from Spike on
+	Late     time.Duration // for how long this process was not run when it was due, at most
 }
 
 func runCaller() {
@@ -71,7 +76,11 @@ func (c *caller) run() (r called, err error) {
 	}
 	client := headgate.New(goRedis(conn), options)
 	r.Admitted = make([]int64, c.For/slot+100)
-	for at := c.From; time.Since(c.From) < c.For; at = at.Add(time.Duration(rand.ExpFloat64() / c.Rate * float64(time.Second))) {
+	var before, after []time.Duration
+	watch := watchStalls()
+	defer func() { r.Late = watch.stop() }()
+	rate := c.Rate
+	for at := c.From; time.Since(c.From) < c.For; at = at.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second))) {
 		time.Sleep(time.Until(at))
 		r.Asked++
 		began := time.Now()
@@ -79,13 +88,31 @@ func (c *caller) run() (r called, err error) {
 		if err != nil {
 			return r, err
 		}
-		r.Worst = max(r.Worst, time.Since(began))
+		took := time.Since(began)
+		r.Worst = max(r.Worst, took)
+		switch since := began.Sub(c.From); {
+		case c.Spike == 0:
+		case since >= c.Spike:
+			rate = 10 * c.Rate
+			after = append(after, took)
+		case since >= c.Spike-time.Second:
+			before = append(before, took)
+		}
 		if d.Allowed {
 			r.Admitted[max(time.Since(c.From), 0)/slot]++
 		}
 	}
 	r.Stats = client.Stats()
+	r.Usual, r.Spiked = p99(before), p99(after)
 	return r, client.Close(ctx)
+}
+
+func p99(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return of[len(of)*99/100]
 }
 
 // start starts a process, and returns it and what waits for it.

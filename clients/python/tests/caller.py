@@ -23,7 +23,8 @@ def main() -> None:
     spec = json.loads(sys.stdin.readline())
     limit = Limit.per_second(spec["units"])
     client = Client(spec["addr"], leases=spec.get("leases", True), processes=spec.get("processes", 0))
-    admitted, asked, worst = [], 0, 0.0
+    admitted, worst = [], 0.0
+    before, away = [], []  # what calls took in the second before the server stopped, and since then
     at = spec["began"]
     while (now := time.monotonic()) < spec["ended"]:
         time.sleep(max(at - now, 0))
@@ -33,12 +34,15 @@ def main() -> None:
         if allowed:
             admitted.append(ended)
         if began >= spec["stopped"]:
-            asked += 1
+            away.append(ended - began)
             worst = max(worst, ended - began)
+        elif began >= spec["stopped"] - 1:
+            before.append(ended - began)
         # What a machine that is busy has missed is not made up for.
         at = max(at, ended - 0.1) + random.expovariate(spec["rate"] * (10 if ended >= spec["stopped"] else 1))
     share = client._core.part("cascade", time.monotonic_ns())
-    print(json.dumps({"admitted": admitted, "asked": asked, "worst": worst, "share": share, "stats": asdict(client.stats())}))
+    told = {"admitted": admitted, "before": before, "away": away, "worst": worst, "share": share}
+    print(json.dumps({**told, "stats": asdict(client.stats())}))
 
 
 main()

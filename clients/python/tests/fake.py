@@ -82,3 +82,56 @@ class Deaf:
     def close(self) -> None:
         for s in (self.socket, *self.others):
             s.close()
+
+
+class Link:
+    """What is between a client and a server. While it is cut, nothing comes through, and nobody is
+    told."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.through = threading.Event()
+        self.through.set()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.addr = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:
+                client.close()
+                continue
+            for pair in ((client, server), (server, client)):
+                for s in pair:
+                    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                threading.Thread(target=self.relay, args=pair, daemon=True).start()
+
+    def relay(self, of: socket.socket, to: socket.socket) -> None:
+        try:
+            while data := of.recv(65536):
+                self.through.wait()
+                to.sendall(data)
+        except OSError:
+            pass
+        for s in (of, to):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+
+    def cut(self) -> None:
+        self.through.clear()
+
+    def heal(self) -> None:
+        self.through.set()
+
+    def close(self) -> None:
+        self.heal()
+        self.socket.close()

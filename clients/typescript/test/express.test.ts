@@ -6,7 +6,7 @@ import { rateLimit, type GuardOptions } from "../dist/esm/express.js";
 import { HeadgateError, Limit, perMinute, Policy, type Decision, type Headgate, type OnFailure } from "../dist/esm/index.js";
 import * as ioredis from "../dist/esm/ioredis.js";
 import * as nodeRedis from "../dist/esm/node-redis.js";
-import { ofOutage, outage, request, type App } from "./outage.js";
+import { faults, ofOutage, outage, request, type App } from "./outage.js";
 import { freePort, patient, ready, Server } from "./server.js";
 
 async function app(h: Headgate, o: GuardOptions<express.Request>, proxy?: string): Promise<App> {
@@ -28,8 +28,8 @@ async function app(h: Headgate, o: GuardOptions<express.Request>, proxy?: string
 
 const outageApp = (h: Headgate): Promise<App> => app(h, { limit: ofOutage, key: () => "me" });
 
-for (const how of ["SIGKILL", "SIGSTOP"] as const) {
-  test(`Express and ioredis outlive ${how}`, { skip: how === "SIGKILL" && !process.env.LONG }, () => outage(ioredis.connect, outageApp, how));
+for (const how of faults) {
+  test(`Express and ioredis outlive ${how}`, { skip: how !== "SIGSTOP" && !process.env.LONG }, () => outage(ioredis.connect, outageApp, how));
   test(`Express and node-redis outlive ${how}`, { skip: !process.env.LONG }, () => outage(nodeRedis.connect, outageApp, how));
 }
 

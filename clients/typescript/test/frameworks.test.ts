@@ -14,7 +14,7 @@ import * as forHono from "../dist/esm/hono.js";
 import { Limit, type Headgate } from "../dist/esm/index.js";
 import { connect } from "../dist/esm/ioredis.js";
 import { HeadgateGuard } from "../dist/esm/nestjs.js";
-import { ofOutage, outage, request, type App } from "./outage.js";
+import { faults, ofOutage, outage, request, type App } from "./outage.js";
 import { patient, ready, Server } from "./server.js";
 
 type Make = (h: Headgate, o: GuardOptions<any>) => Promise<App>;
@@ -86,7 +86,7 @@ for (const [name, make] of Object.entries(makers)) {
     await server.kill();
   });
 
-  for (const how of ["SIGKILL", "SIGSTOP"] as const) {
+  for (const how of faults) {
     test(`${name} outlives ${how}`, { skip: !process.env.LONG }, () => outage(connect, (h) => make(h, { limit: ofOutage, key: () => "me" }), how));
   }
 }

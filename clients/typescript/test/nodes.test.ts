@@ -108,26 +108,34 @@ for (const [name, { connect }] of Object.entries(clients)) {
 
 /** How finely callers tell when their calls were admitted, in milliseconds. */
 const slot = 50;
-const seconds = 6;
+const seconds = 7;
+/** When the server stops, in milliseconds: by then each has heard of all holders. */
+const spike = 3000;
 
-interface Called { admitted: number[]; opened: number; before: number[]; away: number[] }
+interface Called { admitted: number[]; opened: number; before: number[]; away: number[]; late: number }
 
-/** A process that asks 200 times per second, from the time at which it is told to. */
+/** A process that asks 40 times per second from the time at which it is told to, and ten times as often from when the server stops. */
 async function caller(url: string): Promise<{ ask: (from: number, stop: number) => Promise<Called> }> {
   const dist = new URL("../dist/esm/", import.meta.url).href;
   const p = spawn(process.execPath, ["--input-type=module", "-e", `
     import { perSecond } from "${dist}index.js";
     import { connect } from "${dist}ioredis.js";
     const h = connect("${url}", { log: () => {} });
-    const r = { admitted: Array(${(seconds * 1000) / slot + 200}).fill(0), before: [], away: [] };
-    const limit = perSecond(200);
+    const r = { admitted: Array(${(seconds * 1000) / slot + 200}).fill(0), before: [], away: [], late: 0 };
+    let last = performance.now();
+    setInterval(() => {
+      r.late = Math.max(r.late, performance.now() - last - 5);
+      last = performance.now();
+    }, 5).unref();
+    const limit = perSecond(400);
     const under = [];
     await h.allow("ready", limit);
     const [from, stop] = await new Promise((r) => {
       process.once("message", r);
       process.send("ready");
     });
-    for (let at = from; at < from + ${seconds * 1000}; at += -Math.log(1 - Math.random()) * 5) {
+    r.late = 0;
+    for (let at = from; at < from + ${seconds * 1000}; at += -Math.log(1 - Math.random()) * (Date.now() - from < stop ? 25 : 2.5)) {
       while (Date.now() < at) await new Promise((r) => setTimeout(r, at - Date.now()));
       const began = performance.now();
       under.push(h.allow("cascade", limit).then((d) => {
@@ -156,13 +164,13 @@ async function caller(url: string): Promise<{ ask: (from: number, stop: number) 
 }
 
 // They have leases, so each knows its share.
-test("ten processes ask for ten times the limit as the server stops", { skip: !process.env.LONG }, async (t) => {
+test("ten processes ask for ten times as much from when the server stops", { skip: !process.env.LONG }, async (t) => {
   const server = await Server.start();
-  const limit = perSecond(200);
+  const limit = perSecond(400);
   const callers = await Promise.all(Array.from({ length: 10 }, () => caller(server.url)));
   const from = Date.now() + 200;
-  const called = callers.map((c) => c.ask(from, 2000));
-  await sleep(from + 2000 - Date.now());
+  const called = callers.map((c) => c.ask(from, spike));
+  await sleep(from + spike - Date.now());
   server.signal("SIGSTOP");
   const stopped = Date.now() - from;
   await sleep(3000);
@@ -172,7 +180,8 @@ test("ten processes ask for ten times the limit as the server stops", { skip: !p
   await server.kill();
   let admitted = 0;
   for (const c of all) {
-    assert.equal(c.opened, 1, "the breaker opens once");
+    // A machine that is late may open a breaker before, or after.
+    assert.ok(c.opened === 1 || (c.late > 20 && c.opened > 1), `the breaker opened ${c.opened} times, late by ${c.late} ms`);
     for (let i = Math.floor(stopped / slot); i < Math.floor(resumed / slot); i++) admitted += c.admitted[i]!;
   }
   const p99 = (of: number[]): number => of.sort((a, b) => a - b)[Math.floor(of.length * 0.99)]!;

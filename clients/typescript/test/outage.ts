@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Agent, get, type IncomingHttpHeaders } from "node:http";
 import { Limit, perHour, type Headgate, type Options } from "../dist/esm/index.js";
-import { lateness, ready, Server, sleep } from "./server.js";
+import { lateness, Link, ready, Server, sleep } from "./server.js";
 
 export interface App {
   url: string;
@@ -36,12 +36,16 @@ export function request(url: string, headers: Record<string, string> = {}): Prom
 /** A limit that refills by 20 in the time of a test. Its share is 400. */
 export const ofOutage: Limit = perHour(2000);
 
-/** Kills or stops the server under load, and checks all that the contract promises. */
+export const faults = ["SIGKILL", "SIGSTOP", "cut"] as const;
+export type Fault = (typeof faults)[number];
+
+/** Kills or stops the server under load, or cuts it off, and checks all that the contract promises. */
 export async function outage(connect: (url: string, o: Options) => Headgate, app: (h: Headgate) => Promise<App>,
-  how: "SIGKILL" | "SIGSTOP"): Promise<void> {
+  how: Fault): Promise<void> {
   const server = await Server.start();
+  const link = await Link.to(server.port);
   const told: string[] = [];
-  const headgate = await ready(connect(server.url, { log: (m) => told.push(m), maxLeases: 0 }));
+  const headgate = await ready(connect(how === "cut" ? link.url : server.url, { log: (m) => told.push(m), maxLeases: 0 }));
   const service = await app(headgate);
   try {
     const answers: Answer[] = [];
@@ -58,14 +62,16 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
     assert.deepEqual(new Set(answers.map((a) => a.status)), new Set([200]), "before");
     const before = { admitted: answers.length, ...headgate.stats() };
     if (how === "SIGKILL") await server.kill();
-    else server.signal("SIGSTOP");
+    else if (how === "SIGSTOP") server.signal("SIGSTOP");
+    else link.cut();
     // A busy machine makes fewer requests in the time.
     const [since, seen] = [performance.now(), answers.length];
     while (performance.now() - since < 1800 || (answers.length - seen < 500 && performance.now() - since < 20_000)) await sleep(10);
     assert.equal(headgate.state, "open");
     const away = headgate.stats();
     if (how === "SIGKILL") await server.start();
-    else server.signal("SIGCONT");
+    else if (how === "SIGSTOP") server.signal("SIGCONT");
+    else link.heal();
     const back = performance.now();
     while (headgate.state === "open" && performance.now() - back < 3000) await sleep(5);
     assert.equal(headgate.state, "closed", "the breaker closes within 3 s");
@@ -99,6 +105,7 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
   } finally {
     await service.close();
     await headgate.close();
+    link.close();
     await server.kill();
   }
 }

@@ -1,7 +1,7 @@
 // Real servers on free ports of the loopback interface.
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { createConnection, createServer } from "node:net";
+import { createConnection, createServer, type AddressInfo, type Server as TcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -102,5 +102,53 @@ export class Server {
     if (!p || p.exitCode !== null || p.signalCode !== null) return;
     p.kill("SIGKILL");
     await once(p, "exit");
+  }
+}
+
+/** What is between a client and a server. While it is cut, nothing comes through, and nobody is told. */
+export class Link {
+  #cut = false;
+  readonly #sockets = new Set<Socket>();
+  readonly #server: TcpServer;
+
+  private constructor(to: number) {
+    this.#server = createServer((c) => {
+      const up = createConnection(to, "127.0.0.1");
+      for (const [a, b] of [[c, up], [up, c]] as const) {
+        this.#sockets.add(a);
+        a.on("data", (d) => b.write(d)).on("error", () => {}).on("close", () => {
+          this.#sockets.delete(a);
+          b.destroy();
+        });
+        if (this.#cut) a.pause();
+      }
+    });
+  }
+
+  static async to(port: number): Promise<Link> {
+    const l = new Link(port);
+    l.#server.listen(0, "127.0.0.1");
+    await once(l.#server, "listening");
+    return l;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** What is cut for good are the connections that there are. New ones come through. */
+  cut(forGood = false): void {
+    this.#cut = !forGood;
+    for (const s of this.#sockets) s.pause();
+  }
+
+  heal(): void {
+    this.#cut = false;
+    for (const s of this.#sockets) s.resume();
+  }
+
+  close(): void {
+    for (const s of this.#sockets) s.destroy();
+    this.#server.close();
   }
 }

@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import dns from "node:dns";
 import { createServer as createHttp } from "node:http";
-import { connect as dial, createServer, type AddressInfo, type Server as TcpServer, type Socket } from "node:net";
+import { createServer, type AddressInfo, type Server as TcpServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { createClient } from "redis";
 import { Redis } from "ioredis";
 import { HeadgateError, Limit, perHour, perMinute, type Decision, type Headgate } from "../dist/esm/index.js";
 import * as ioredis from "../dist/esm/ioredis.js";
 import * as nodeRedis from "../dist/esm/node-redis.js";
-import { freePort, lateness, patient, ready, Server, sleep } from "./server.js";
+import { freePort, lateness, Link, patient, ready, Server, sleep } from "./server.js";
 
 const clients = { ioredis, "node-redis": nodeRedis };
 const quiet = { log: () => {}, maxLeases: 0 };
@@ -98,19 +98,10 @@ for (const [name, { connect }] of Object.entries(clients)) {
 
   test(`${name}: connections die without a word`, o, async () => {
     const server = await Server.start();
-    const pairs: [Socket, Socket][] = [];
-    const proxy = await listen(createServer((c) => {
-      const up = dial(server.port, "127.0.0.1");
-      up.on("error", () => {}).on("data", (d) => c.write(d));
-      c.on("data", (d) => up.write(d)).on("close", () => up.destroy());
-      pairs.push([c, up]);
-    }));
+    const link = await Link.to(server.port);
     const told: string[] = [];
-    const h = await ready(connect(proxy.url, { log: (m) => told.push(m), maxLeases: 0 }));
-    for (const [c, up] of pairs) {
-      c.removeAllListeners("data").pause();
-      up.removeAllListeners("data").pause();
-    }
+    const h = await ready(connect(link.url, { log: (m) => told.push(m), maxLeases: 0 }));
+    link.cut(true);
     await away(h);
     const began = performance.now();
     while (h.state === "open" && performance.now() - began < 3000) await sleep(10);
@@ -118,7 +109,7 @@ for (const [name, { connect }] of Object.entries(clients)) {
     await ready(h);
     assert.equal(h.state, "closed", String(told));
     await h.close();
-    proxy.close();
+    link.close();
     await server.kill();
   });
 
