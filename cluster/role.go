@@ -40,13 +40,14 @@ type situation struct {
 	handoverFrom  string
 	handoverUntil time.Time
 
-	last LeaderChange
-	// served is the last leader that this node knew to decide, and since when it has known
-	// none; zero while it knows one. announced reports that this leader announced a
+	heard time.Time // when this node last heard from the leader that Raft knew before
+	last  LeaderChange
+	// served is the last leader that this node knew to decide. It was known from known to
+	// since, which is zero while it is known. announced reports that this leader announced a
 	// handover.
-	served    string
-	since     time.Time
-	announced bool
+	served       string
+	known, since time.Time
+	announced    bool
 }
 
 // LeaderChange is a change of a group's leader, as a node has seen it.
@@ -54,7 +55,7 @@ type LeaderChange struct {
 	At       time.Time // when the node knew that the next leader decides; zero if there was no change
 	From, To string
 	Planned  bool          // the leader From has announced the handover
-	Without  time.Duration // how long the node knew no leader that decides
+	Without  time.Duration // how long no leader decided, as far as the node knows
 }
 
 // role returns the server's view of s.
@@ -85,25 +86,38 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 
 // note notes who leads, and what a change of the leader took. is is the node's role.
 func (s *situation) note(is partition.Role, self string, now time.Time) {
-	leader := s.leader
+	leader := ""
 	switch is {
-	case partition.Leading, partition.Waiting, partition.Stalled:
+	case partition.Leading, partition.Waiting:
 		leader = self
-	case partition.Following:
-	default:
+	case partition.Following, partition.Starting:
+		leader = s.leader
+	}
+	if leader == "" {
 		if s.served != "" && s.since.IsZero() {
-			s.since = now
+			s.since = s.silent(now)
 		}
 		s.announced = s.announced || s.leaving || s.handoverFrom == s.served && now.Before(s.handoverUntil)
 		return
 	}
-	if s.served != "" && leader != s.served {
-		s.last = LeaderChange{now, s.served, leader, s.announced, 0}
-		if !s.since.IsZero() {
-			s.last.Without = now.Sub(s.since)
-		}
+	if leader == s.served && s.since.IsZero() {
+		return
 	}
-	s.served, s.since, s.announced = leader, time.Time{}, false
+	if s.served != "" && leader != s.served {
+		if s.since.IsZero() { // Raft knew no leader for too short a time to tell
+			s.since = s.silent(now)
+		}
+		s.last = LeaderChange{now, s.served, leader, s.announced, now.Sub(s.since)}
+	}
+	s.served, s.known, s.since, s.announced = leader, now, time.Time{}, false
+}
+
+// silent returns since when the leader served does not decide, if this node finds out now.
+func (s *situation) silent(now time.Time) time.Time {
+	if s.heard.After(s.known) {
+		return s.heard
+	}
+	return now
 }
 
 // publishRole makes Role return what the situation determines. The caller holds mu.
@@ -174,11 +188,12 @@ func (g *Group) finishStart() {
 	}
 }
 
-// leaderChanged is called by the group when it knows another leader, or none.
-func (g *Group) leaderChanged(id, addr string) {
+// leaderChanged is called by the group when it knows another leader, or none. heard is when
+// it last heard from the leader before.
+func (g *Group) leaderChanged(id, addr string, heard time.Time) {
 	g.mu.Lock()
 	s := &g.situation
-	s.leader, s.leaderAddr, s.ousted = id, addr, false
+	s.leader, s.leaderAddr, s.heard, s.ousted = id, addr, heard, false
 	if id != "" && id != s.pinned {
 		s.pinned = ""
 	}

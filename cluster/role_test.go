@@ -56,17 +56,17 @@ func TestADeposedLeaderHandsOverToNobody(t *testing.T) {
 		node: n, engine: engine.New(engine.Config{}), log: slog.New(slog.DiscardHandler),
 		front: silentFront{}, caughtUp: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
-	g.leaderChanged("self", "")
+	g.leaderChanged("self", "", time.Time{})
 	g.led()
 	g.deposed(0)
 	require.Equal(t, partition.Orphaned, g.Role())
-	g.leaderChanged("", "")
+	g.leaderChanged("", "", time.Time{})
 	require.Equal(t, partition.Orphaned, g.Role())
-	g.leaderChanged("self", "")
+	g.leaderChanged("self", "", time.Time{})
 	require.Equal(t, partition.Handover, g.Role(), "elected again")
 	g.led()
 	g.deposed(0)
-	g.leaderChanged("n2", "")
+	g.leaderChanged("n2", "", time.Time{})
 	require.Equal(t, partition.Following, g.Role())
 }
 
@@ -82,17 +82,17 @@ func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
 	n := &Node{cfg: Config{NodeID: "self", HandoverWait: time.Minute}}
 	g := &Group{node: n, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
 	g.situation.caughtUp = true
-	g.leaderChanged("n1", "")
+	g.leaderChanged("n1", "", time.Time{})
 	_, err := g.announced(t.Context(), []byte(`{"from":"n2"}`))
 	require.NoError(t, err)
 	require.Equal(t, partition.Following, g.Role())
-	g.leaderChanged("", "")
+	g.leaderChanged("", "", time.Time{})
 	require.Equal(t, partition.Handover, g.Role())
-	g.leaderChanged("n2", "")
+	g.leaderChanged("n2", "", time.Time{})
 	require.Equal(t, partition.Handover, g.Role())
-	g.leaderChanged("n3", "")
+	g.leaderChanged("n3", "", time.Time{})
 	require.Equal(t, partition.Following, g.Role())
-	g.leaderChanged("", "")
+	g.leaderChanged("", "", time.Time{})
 	require.Equal(t, partition.Orphaned, g.Role())
 }
 
@@ -118,9 +118,16 @@ func TestLeaderChange(t *testing.T) {
 		now = now.Add(after)
 		s.note(s.role("self", time.Second, now), "self", now)
 	}
-	s := &situation{leader: "n2", caughtUp: true}
+	s := &situation{}
 	step(s, 0)
+	s.leader = "n3"
+	step(s, time.Second)
 	require.Zero(t, s.last, "the first leader is no change")
+	s.leader = "n2"
+	step(s, time.Second)
+	require.Equal(t, LeaderChange{now, "n3", "n2", false, 0}, s.last, "while this node starts")
+	s.caughtUp = true
+	step(s, time.Second)
 
 	s.handoverFrom, s.handoverUntil = "n2", now.Add(time.Second)
 	step(s, time.Millisecond)
@@ -147,4 +154,28 @@ func TestLeaderChange(t *testing.T) {
 	s.leader = "n3"
 	step(s, time.Second)
 	require.Equal(t, "self", s.last.From, "n3 leads again")
+
+	// Raft finds out late that a leader is silent, and may know the next at once.
+	s.heard = now.Add(400 * time.Millisecond)
+	s.leader = ""
+	step(s, 1400*time.Millisecond)
+	s.leader = "n2"
+	step(s, 20*time.Millisecond)
+	require.Equal(t, LeaderChange{now, "n3", "n2", false, 1020 * time.Millisecond}, s.last, "silent")
+	s.heard = now.Add(100 * time.Millisecond)
+	s.leader = "n3"
+	step(s, time.Second)
+	require.Equal(t, LeaderChange{now, "n2", "n3", false, 900 * time.Millisecond}, s.last, "silent, then at once the next")
+	s.leader = "n2"
+	step(s, time.Second)
+	require.Equal(t, LeaderChange{now, "n3", "n2", false, 0}, s.last, "what was heard of earlier leaders does not count")
+
+	// A leader that is stalled does not decide.
+	s.leader, s.serving = "self", true
+	step(s, time.Second)
+	s.doubtful = true
+	step(s, time.Second)
+	s.leader, s.serving, s.doubtful = "n3", false, false
+	step(s, time.Second)
+	require.Equal(t, LeaderChange{now, "self", "n3", false, time.Second}, s.last, "stalled")
 }

@@ -33,6 +33,7 @@ type Group struct {
 	control   net.Listener
 	meta      atomic.Pointer[map[string]string]
 	leaderCh  chan struct{} // capacity 1: the known leader may have changed
+	contact   contact
 	convener  *member.Convener
 
 	snapshots snapshotRuns
@@ -199,7 +200,10 @@ func (g *Group) start() (err error) {
 	g.fsm.restoredTo(in.raft.AppliedIndex()) // Raft has restored its newest snapshot
 	seen := make(chan raft.Observation, 16)
 	in.raft.RegisterObserver(raft.NewObserver(seen, false, func(o *raft.Observation) bool {
-		_, ok := o.Data.(raft.LeaderObservation)
+		seen, ok := o.Data.(raft.LeaderObservation)
+		if ok { // Raft has not noted a contact with the next leader yet
+			g.contact.note(seen.LeaderID != "", in.raft.LastContact())
+		}
 		return ok
 	}))
 	ctx, stop := context.WithCancel(g.ctx)

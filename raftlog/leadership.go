@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -230,7 +231,33 @@ func (g *Group) notifyLeader(ctx context.Context) {
 		}
 		id, addr = i, a
 		if g.cfg.OnLeader != nil {
-			g.cfg.OnLeader(id, addr)
+			g.cfg.OnLeader(id, addr, g.contact.last())
 		}
 	}
+}
+
+// contact knows when the leader before was last heard. Raft notices that a leader is silent
+// only after the election timeout.
+type contact struct {
+	// mu guards the fields below: Raft observes a leader on several goroutines.
+	mu    sync.Mutex
+	known bool // a leader
+	heard time.Time
+}
+
+// note notes that a leader is known now, or none, and when a leader was last heard.
+func (c *contact) note(known bool, heard time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known {
+		c.heard = heard
+	}
+	c.known = known
+}
+
+// last returns when the leader before was last heard, zero if there was none.
+func (c *contact) last() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard
 }

@@ -117,3 +117,17 @@ func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
 	g.leadership(ctx, l.g.raft(), nil)
 	require.Len(t, g.leaderCh, 1)
 }
+
+// What was heard of the next leader, or of candidates, is no contact with the leader before.
+func TestContact(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	var c contact
+	c.note(true, at(1))
+	require.Zero(t, c.last(), "there was no leader before")
+	c.note(false, at(2))
+	require.Equal(t, at(2), c.last())
+	c.note(true, at(3))
+	require.Equal(t, at(2), c.last())
+	c.note(true, at(4))
+	require.Equal(t, at(4), c.last(), "one leader after the other")
+}

@@ -75,11 +75,14 @@ func (v *view) Cluster() *admin.Cluster {
 		}
 		c.Members = append(c.Members, one)
 	}
+	var last time.Time
 	for i := range v.node.Groups() {
-		c.Groups = append(c.Groups, groupOf(v.node.Group(i), v.node.Groups()))
-	}
-	if last := first.LeaderChange(); !last.At.IsZero() {
-		c.Handover = &admin.Handover{At: last.At.UnixMilli(), From: last.From, To: last.To, Planned: last.Planned, Without: last.Without.Milliseconds()}
+		g := v.node.Group(i)
+		c.Groups = append(c.Groups, groupOf(g, v.node.Groups()))
+		if l := g.LeaderChange(); l.At.After(last) {
+			last = l.At
+			c.Handover = &admin.Handover{Group: i, At: l.At.UnixMilli(), From: l.From, To: l.To, Planned: l.Planned, Without: l.Without.Milliseconds()}
+		}
 	}
 	return c
 }

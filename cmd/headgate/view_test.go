@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,24 +80,35 @@ func TestViewOfTheCluster(t *testing.T) {
 	for i, n := range c.nodes {
 		n.process = start(t, append(n.args, "--groups=2", fmt.Sprintf("--backstop=%d", 2+i/2))...)
 	}
+	transfer := func(group int, to *testNode) {
+		t.Helper()
+		out, err := command(t, "cluster", "--peer="+c.peers[0], fmt.Sprintf("--group=%d", group), "transfer", to.id).CombinedOutput()
+		require.True(t, err == nil || strings.Contains(string(out), "leads already"), "%s", out)
+	}
+	c.ledBy(t, 0, 2)
+	victim := c.nodes[1] // the home of group 1, which therefore stays there
+	transfer(1, victim)
 	leader := c.leader(t)
-	asked := c.followers(leader)[0]
-	out, err := command(t, "cluster", "--peer="+c.peers[0], "--group=0", "transfer", asked.id).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	others := c.followers(leader)
+	asked := others[0]
+	if asked == victim {
+		asked = others[1]
+	}
+	transfer(0, asked)
 	var seen admin.Cluster
 	require.Eventually(t, func() bool {
 		asked.ask(t, "/v1/cluster", &seen)
-		return seen.Leader == asked.id && seen.Handover != nil && len(seen.Differences) > 0 && seen.Groups[1].Leader != ""
+		return seen.Leader == asked.id && seen.Handover != nil && seen.Handover.To == asked.id && len(seen.Differences) > 0 && seen.Groups[1].Leader == victim.id
 	}, waitLimit, 20*time.Millisecond)
 	require.Equal(t, "leading", seen.Role)
 	last := seen.Handover
-	require.Equal(t, [2]string{leader.id, asked.id}, [2]string{last.From, last.To})
-	require.True(t, last.Planned)
+	require.Equal(t, admin.Handover{At: last.At, From: leader.id, To: asked.id, Planned: true, Without: last.Without}, *last)
 	require.WithinDuration(t, time.Now(), time.UnixMilli(last.At), waitLimit)
 	require.Less(t, last.Without, waitLimit.Milliseconds())
 	require.Equal(t, []string{"backstop"}, seen.Differ)
 	require.Equal(t, []admin.Difference{{Parameter: "backstop", Values: map[string]string{"n1": "2", "n2": "2", "n3": "3"}}}, seen.Differences)
 	require.Empty(t, seen.Troubles)
+
 	require.Len(t, seen.Groups, 2)
 	require.Equal(t, [4]int{0, 8191, 8192, 16383}, [4]int{seen.Groups[0].First, seen.Groups[0].Last, seen.Groups[1].First, seen.Groups[1].Last})
 	for _, m := range seen.Members {
@@ -106,6 +118,22 @@ func TestViewOfTheCluster(t *testing.T) {
 			require.Positive(t, m.Seen, m.ID)
 		}
 	}
+
+	// The leader of another group is killed: nobody decided there since the node last heard
+	// from it.
+	killed := time.Now()
+	victim.Kill()
+	require.Eventually(t, func() bool {
+		asked.ask(t, "/v1/cluster", &seen)
+		return seen.Groups[1].Leader != victim.id && seen.Groups[1].Leader != "" && !seen.Handover.Planned
+	}, waitLimit, 20*time.Millisecond)
+	last = seen.Handover
+	require.Equal(t, admin.Handover{Group: 1, At: last.At, From: victim.id, To: seen.Groups[1].Leader, Without: last.Without}, *last)
+	took := time.UnixMilli(last.At).Sub(killed)
+	without := time.Duration(last.Without) * time.Millisecond
+	require.Greater(t, without, took-100*time.Millisecond, "no leader decided since the kill")
+	require.Less(t, without, took+time.Second, "heartbeats are more frequent")
+	t.Logf("the next leader decided %v after the kill, without_leader_ms is %d", took, last.Without)
 }
 
 // Secrets that differ are not shown, nor their digests.

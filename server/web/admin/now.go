@@ -103,7 +103,7 @@ type Cluster struct {
 	Differences []Difference `json:"differences"`
 	Members     []Member     `json:"members"`
 	Groups      []Group      `json:"groups"`
-	// Handover is the last change of group 0's leader that this node has seen; nil if it has
+	// Handover is the last change of a group's leader that this node has seen; nil if it has
 	// seen none.
 	Handover *Handover `json:"last_handover"`
 }
@@ -148,12 +148,14 @@ type Group struct {
 
 // Handover is a change of the leader, as a node has seen it.
 type Handover struct {
-	At   int64  `json:"at_ms"` // when the next leader was known, in Unix ms
-	From string `json:"from"`
-	To   string `json:"to"`
+	Group int    `json:"group"`
+	At    int64  `json:"at_ms"` // when the next leader was known, in Unix ms
+	From  string `json:"from"`
+	To    string `json:"to"`
 	// Planned reports that the leader before has announced the handover.
 	Planned bool `json:"planned"`
-	// Without is how long the node knew no leader that decides.
+	// Without is how long no leader decided, as far as the node knows: of a leader that has
+	// failed, since the node last heard from it.
 	Without int64 `json:"without_leader_ms"`
 }
 

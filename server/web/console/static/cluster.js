@@ -83,7 +83,7 @@ export function mount(main, ctx) {
         h('tbody', {}, c.groups.map((g) => h('tr', {}, h('th', { scope: 'row' }, String(g.group)), h('td', {}, `${g.first_slot} to ${g.last_slot}`), h('td', {}, g.leader ? name(g.leader, 40) : h('span.over', {}, 'none')), h('td.num', {}, `${count(g.lag_entries)} entries`)))))));
     }
     const l = c.last_handover;
-    put(changed, l ? `${l.to ? visible(l.to) : 'A node'} took over${l.from ? ' from ' + visible(l.from) : ''} ${moment(l.at_ms)}, ${ago(Date.now() - l.at_ms)}. ${l.planned ? 'The node before had handed over.' : 'The node before had failed, or was cut off.'}${l.without_leader_ms > 0 ? ` This node knew no deciding leader for ${span(l.without_leader_ms)}.` : ''}` : 'This node has seen none since its start.');
+    put(changed, l ? `${l.to ? visible(l.to) : 'A node'} took over${c.groups.length > 1 ? ' group ' + l.group : ''}${l.from ? ' from ' + visible(l.from) : ''} ${moment(l.at_ms)}, ${ago(Date.now() - l.at_ms)}. ${l.planned ? 'The node before had handed over.' : 'The node before had failed, or was cut off.'}${l.without_leader_ms > 0 ? ` No leader decided for ${span(l.without_leader_ms)}.` : ''}` : 'This node has seen none since its start.');
     fill(differBody, c.differences && c.differences.length ? c.differences.map((d) => h('div.differ', {}, h('b', {}, d.parameter), h('ul', {}, Object.entries(d.values).map(([m, v]) => h('li', {}, name(m, 40), ' has ', name(v || 'nothing', 120)))))) : h('p', {}, 'Nothing: all nodes that answer have the same settings.'),
       c.feature_level_held_back ? h('p', {}, `The feature level stays at ${c.feature_level}: ${visible(c.feature_level_held_back)}`) : null);
   }
