@@ -119,8 +119,9 @@ clients: # the client libraries that need no more than Go, Node and Python
 clients-brief: # those that unit does not run; the longest come first
 	clients/compat/run.sh sdk-typescript sdk-go sdk-python node python
 
-test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
+test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, except Traefik and LiteLLM, which are built or installed first (2 min; the build of Traefik 10, LiteLLM 2)
 	scripts/traefik.sh
+	scripts/litellm.sh
 	$(GO) test -count=1 ./examples/...
 
 test-console: deps server ## the console in Chromium: every page, broken clusters, axe, what a page costs; its short half is part of test. CONSOLEFLAGS=-update writes the pictures of docs/img (2 min)

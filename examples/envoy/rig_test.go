@@ -1,4 +1,4 @@
-// Package envoy_test runs Envoy with the example, in front of an application.
+// Package envoy_test runs Envoy with the examples, in front of an application.
 package envoy_test
 
 import (
@@ -41,30 +41,38 @@ type gateway struct {
 	calls      atomic.Int64 // how often the application was called
 }
 
-// start runs Envoy with the example, which edit may change.
+// start runs Envoy with envoy.yaml, which edit may change.
 func start(t *testing.T, edit ...string) *gateway {
-	if _, err := os.Stat(program); err != nil {
-		t.Fatal("Envoy is not installed; make deps installs it")
-	}
-	g := &gateway{t: t}
-	var err error
-	g.headgate, err = hgtest.Start(hgtest.Config{Args: []string{"--policies", "policy.yaml"}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = g.headgate.Stop() }) // an error if a test has killed it
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.calls.Add(1)
+	return startWith(t, "envoy.yaml", "policy.yaml", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if cost := r.Header.Get("Cost"); cost != "" {
 			w.Header().Set("X-Tokens", cost)
 		}
 		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.RequestURI, r.Header.Get("Authorization"), body)
+	}, edit...)
+}
+
+// startWith runs Envoy with a configuration, which edit may change, and a policy, in front of
+// an application.
+func startWith(t *testing.T, config, policy string, application http.HandlerFunc, edit ...string) *gateway {
+	if _, err := os.Stat(program); err != nil {
+		t.Fatal("Envoy is not installed; make deps installs it")
+	}
+	g := &gateway{t: t}
+	var err error
+	g.headgate, err = hgtest.Start(hgtest.Config{Args: []string{"--policies", policy}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = g.headgate.Stop() }) // an error if a test has killed it
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.calls.Add(1)
+		application(w, r)
 	}))
 	t.Cleanup(app.Close)
 
 	addrs, err := subprocess.Addrs("127.0.0.1", 2)
 	require.NoError(t, err)
 	g.url, g.admin = "http://"+addrs[0], "http://"+addrs[1]
-	text, err := os.ReadFile("envoy.yaml")
+	text, err := os.ReadFile(config)
 	require.NoError(t, err)
 	for i := 0; i < len(edit); i += 2 {
 		require.Contains(t, string(text), edit[i])
