@@ -1,5 +1,5 @@
 // Fastify, Hono and NestJS, as their documents set middleware up.
-import { serve, type HttpBindings } from "@hono/node-server";
+import { serve as listen, type HttpBindings } from "@hono/node-server";
 import { Controller, Get, Module } from "@nestjs/common";
 import { APP_GUARD, NestFactory } from "@nestjs/core";
 import { Hono } from "hono";
@@ -15,6 +15,7 @@ import { Limit, type Headgate } from "../dist/esm/index.js";
 import { connect } from "../dist/esm/ioredis.js";
 import { HeadgateGuard } from "../dist/esm/nestjs.js";
 import { faults, ofOutage, outage, request, type App } from "./outage.js";
+import { block, serve } from "./programs.js";
 import { patient, ready, Server } from "./server.js";
 
 type Make = (h: Headgate, o: GuardOptions<any>) => Promise<App>;
@@ -30,7 +31,7 @@ const makers: Record<string, Make> = {
     const app = new Hono<{ Bindings: HttpBindings }>();
     app.use(forHono.rateLimit(h, o));
     app.get("/", (c) => c.text("hello"));
-    const s = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 });
+    const s = listen({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 });
     await new Promise((r) => s.once("listening", r));
     return {
       url: `http://127.0.0.1:${(s.address() as AddressInfo).port}/`,
@@ -55,6 +56,26 @@ const makers: Record<string, Make> = {
     return { url: `${await app.getUrl()}/`, close: () => app.close() };
   },
 };
+
+for (const [name, kind, has] of [["Fastify", "js", "headgate/fastify"], ["Hono", "js", "headgate/hono"], ["NestJS", "ts", "headgate/nestjs"]] as const) {
+  test(`${name}: the README's program`, { skip: name === "NestJS" && !process.env.LONG }, async (t) => {
+    const server = await Server.start();
+    const { url, end } = await serve(t, block("README.md", kind, `from "${has}"`), server, kind === "ts" ? "mts" : "mjs");
+    const first = await request(url);
+    assert.deepEqual([first.status, first.body, first.headers["x-ratelimit-limit"], first.headers["ratelimit-policy"]],
+      [200, "hello\n", "60", '"default";q=60;w=60']);
+    let last = first;
+    for (let i = 0; i < 70 && last.status === 200; i++) last = await request(url);
+    assert.equal(last.status, 429);
+    await server.kill();
+    for (let i = 0; i < 10; i++) {
+      const { status, took, late } = await request(url);
+      assert.ok(status === 200 || status === 429, String(status));
+      assert.ok(took - late < 150, `${took} ms`);
+    }
+    assert.equal(await end(), 0, "the service ends");
+  });
+}
 
 for (const [name, make] of Object.entries(makers)) {
   test(`${name}: header fields of answers`, async () => {

@@ -1,55 +1,18 @@
 // The program of docs/howto/tiers.md, word by word, with the policy of that page.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { request, type Answer } from "./outage.js";
-import { freePort, Server, sleep } from "./server.js";
+import { block, serve } from "./programs.js";
+import { Server } from "./server.js";
 
-const page = readFileSync(fileURLToPath(new URL("../../../docs/howto/tiers.md", import.meta.url)), "utf8");
-
-/** Returns what the page has in the only place that fits. */
-function only(form: RegExp): string {
-  const found = [...page.matchAll(form)];
-  assert.equal(found.length, 1, String(form));
-  return found[0]![1]!;
-}
-
-const policy = only(/```yaml\n(# api\.yaml\n.*?)```/gs);
-const program = only(/```js\n(import express.*?)```/gs);
-const shown = only(/```\n\$ curl -si -H 'X-Api-Key: k1'[^\n]*\n(.*?)```/gs);
+const page = "../../docs/howto/tiers.md";
+const policy = block(page, "yaml", "# api.yaml");
+const program = block(page, "js", "import express");
+const shown = block(page, "", "$ curl -si -H 'X-Api-Key: k1'").replace(/^.*\n/, "");
 
 /** The limit that decides while the server is away, as the header fields have it. */
 const ofOutage = '"default";q=100;w=3600';
-
-interface Service { url: string; end: () => Promise<number | null> }
-
-/** Runs the program beside this file, where it finds the package by its name. */
-async function serve(t: TestContext, code: string, server: Server): Promise<Service> {
-  const dir = mkdtempSync(fileURLToPath(new URL("howto-", import.meta.url)));
-  t.after(() => rmSync(dir, { recursive: true }));
-  writeFileSync(join(dir, "service.mjs"), code);
-  const port = await freePort();
-  const p = spawn(process.execPath, ["service.mjs"], { cwd: dir, env: { ...process.env, HEADGATE: server.url, PORT: String(port) }, stdio: "inherit" });
-  t.after(() => p.kill("SIGKILL"));
-  const url = `http://127.0.0.1:${port}/`;
-  for (let i = 0; ; i++) {
-    const a = await request(url).catch(() => undefined);
-    if (a) break;
-    assert.ok(i < 500 && p.exitCode === null, "the program does not listen");
-    await sleep(20);
-  }
-  return {
-    url,
-    end: () => {
-      p.kill("SIGTERM");
-      return new Promise((r) => p.once("exit", r));
-    },
-  };
-}
 
 async function started(): Promise<Server> {
   const server = await Server.start();

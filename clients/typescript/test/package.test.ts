@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { request } from "./outage.js";
+import { block } from "./programs.js";
 import { freePort, Server, sleep } from "./server.js";
 
 const here = fileURLToPath(new URL("..", import.meta.url));
@@ -23,10 +24,9 @@ test("the package is installed into an empty project, and its README runs", { sk
   const core = JSON.parse(readFileSync(join(dir, "node_modules/headgate/package.json"), "utf8")) as { dependencies?: object };
   assert.equal(core.dependencies, undefined, "the core has no dependency");
 
-  const [service, verbs, outgoing] = [...readFileSync(join(here, "README.md"), "utf8").matchAll(/```js\n(.*?)```/gs)].map((m) => m[1]!);
-  writeFileSync(join(dir, "service.mjs"), service!);
-  writeFileSync(join(dir, "verbs.cjs"), verbs!);
-  writeFileSync(join(dir, "outgoing.mjs"), outgoing!);
+  writeFileSync(join(dir, "service.mjs"), block("README.md", "js", "import express"));
+  writeFileSync(join(dir, "verbs.cjs"), block("README.md", "js", "require("));
+  writeFileSync(join(dir, "outgoing.mjs"), block("README.md", "js", "spacedFetch"));
 
   const server = await Server.start();
   const port = await freePort();
