@@ -35,7 +35,7 @@ install() { # NAME PACKAGES...
 	"$dir/$1/bin/pip" install -q -c requirements.txt "${@:2}"
 }
 # The sdist needs the build tool, without a look into the network for it.
-install wheel "$dir"/dist/*.whl pytest fastapi uvicorn Flask Flask-Limiter
+install wheel "$dir"/dist/*.whl pytest fastapi uvicorn Flask Flask-Limiter Django slowapi httpx requests
 .venv/bin/pip wheel -q --no-deps --no-build-isolation -w "$dir/rebuilt" "$dir"/dist/*.tar.gz
 install sdist "$dir"/rebuilt/*.whl
 "$dir/sdist/bin/python" -c 'import headgate_client, pathlib

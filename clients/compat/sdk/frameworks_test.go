@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,10 +41,10 @@ func TestFrameworks(t *testing.T) {
 			return limited(mux)
 		},
 		"chi": func(limited func(http.Handler) http.Handler) http.Handler {
-			r := chi.NewRouter()
-			r.Use(limited)
-			r.Get("/page/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(chi.URLParam(r, "id"))) })
-			return r
+			router := chi.NewRouter()
+			router.Use(limited)
+			router.Get("/page/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(chi.URLParam(r, "id"))) })
+			return router
 		},
 		"echo": func(limited func(http.Handler) http.Handler) http.Handler {
 			e := echo.New()
@@ -51,9 +53,9 @@ func TestFrameworks(t *testing.T) {
 			return e
 		},
 		"gin": func(limited func(http.Handler) http.Handler) http.Handler {
-			e := gin.New()
-			e.GET("/page/:id", func(c *gin.Context) { c.String(http.StatusOK, c.Param("id")) })
-			return limited(e)
+			engine := gin.New()
+			engine.GET("/page/:id", func(c *gin.Context) { c.String(http.StatusOK, c.Param("id")) })
+			return limited(engine)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +81,19 @@ func TestFrameworks(t *testing.T) {
 				assert.Equal(t, []string{"1", "0", "0"}[i], r.Header.Get("X-RateLimit-Remaining"))
 			}
 		})
+	}
+}
+
+// TestLinesOfReadme finds each line of the README about a framework in this file.
+func TestLinesOfReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../go/README.md")
+	require.NoError(t, err)
+	this, err := os.ReadFile("frameworks_test.go")
+	require.NoError(t, err)
+	lines := regexp.MustCompile("(?m)^\\| (?:net/http|chi|echo|gin|gRPC) \\| `(?:http\\.ListenAndServe\\(addr, )?(.*?\\))\\)?`").FindAllStringSubmatch(string(readme), -1)
+	require.Len(t, lines, 5)
+	for _, line := range lines {
+		assert.Contains(t, string(this), line[1])
 	}
 }
 

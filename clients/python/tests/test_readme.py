@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,20 @@ from server import Server, free_port
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+APPLICATIONS = {
+    "FastAPI": "app.add_middleware(RateLimit",
+    "Starlette": "Starlette(",
+    "Flask": "headgate_client.flask",
+    "Django": "headgate_client.django",
+    "Flask-Limiter": "flask_limiter",
+    "slowapi": "slowapi",
+}
+
+
+def example(has: str) -> str:
+    found = [e for e in EXAMPLES if has in e]
+    assert len(found) == 1, has
+    return found[0]
 
 
 def run(example: str, where: Path, server: Server, *args: str) -> subprocess.Popen[str]:
@@ -48,15 +64,30 @@ def test_the_first_example_in_an_outage(state: str, tmp_path: Path, server: Serv
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(1, len(EXAMPLES)))
-def test_applications(number: int, tmp_path: Path, server: Server) -> None:
+def test_requests_to_others(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as s:
+        threading.Thread(target=s.serve_forever, daemon=True).start()
+        monkeypatch.setenv("API", "http://127.0.0.1:%d/" % s.server_port)
+        process = run(example("headgate_client.httpx"), tmp_path, server, "example.py")
+        out, _ = process.communicate(timeout=60)
+        s.shutdown()
+    assert (process.returncode, out) == (0, "200\n200\n")
+
+
+def test_each_example_has_a_test() -> None:
+    assert len(EXAMPLES) == 1 + len(APPLICATIONS) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_applications(name: str, tmp_path: Path, server: Server) -> None:
     """Each application answers, with the header fields, and also after the server was killed."""
     port = str(free_port())
-    if "FastAPI()" in EXAMPLES[number]:
-        args = ["-m", "uvicorn", "example:app", "--port", port, "--log-level", "warning"]
-    else:
+    if "Flask" in name:
         args = ["-m", "flask", "--app", "example", "run", "--port", port]
-    process = run(EXAMPLES[number], tmp_path, server, *args)
+    else:
+        args = ["-m", "uvicorn", "example:app", "--port", port, "--log-level", "warning"]
+    process = run(example(APPLICATIONS[name]), tmp_path, server, *args)
     try:
         connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=5)
         until = time.monotonic() + 60
@@ -70,7 +101,14 @@ def test_applications(number: int, tmp_path: Path, server: Server) -> None:
                 time.sleep(0.05)
         answer = connection.getresponse()
         assert answer.status == 200 and b"hello" in answer.read()
-        assert int(answer.getheader("X-RateLimit-Remaining") or "") == int(answer.getheader("X-RateLimit-Limit") or "") - 1
+        asked = 1
+        while int(answer.getheader("X-RateLimit-Remaining") or "") != int(answer.getheader("X-RateLimit-Limit") or "") - asked:
+            assert asked < 4  # on a busy machine the server may take longer than 50 ms for the first one
+            connection.close()
+            connection.request("GET", "/")
+            answer = connection.getresponse()
+            answer.read()
+            asked += 1
         server.kill()
         for _ in range(8):
             connection.close()
