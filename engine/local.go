@@ -36,8 +36,8 @@ const (
 // the whole limit, and the other voters deny every call.
 //
 // If a cost is more than the share, but not more than the whole limit, Local returns
-// ErrNotLocal. It does not answer algo.Never, which means that no wait helps, because a
-// leader could admit the call. The share of a token bucket has N times the period and
+// ErrNotLocal. A leader could admit the call. So Local does not answer algo.Never, which
+// would mean that no wait helps. The share of a token bucket has N times the period and
 // 1/N of the burst. The share of a window has 1/N of the limit. N, and this voter's rank
 // among the voters, are fixed when the time without a leader begins.
 //

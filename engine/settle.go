@@ -40,9 +40,9 @@ const settleTries = 8
 // difference even if the limits have no room. The reservation's slots end.
 //
 // Only the first settlement changes the charge. A later settlement returns the answer of
-// the first. If the caller has repeated the call meanwhile, the repeat may have taken
-// slots; a later settlement ends these too. When a reservation's time is over, it has
-// ended without a settlement; while its record is kept, a caller may still settle it.
+// the first. If the caller repeats the reserved call after the first settlement, the repeat
+// may take slots. A later settlement ends these slots too. A reservation that nobody settles
+// ends when its time is over. While its record is kept, a caller may still settle it.
 //
 // The returned limits and their decisions are valid until the next call. Errors:
 // ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if a counter is gone and

@@ -57,7 +57,7 @@ func (f *clusterFlags) removeCommand() *cobra.Command {
 			done, err := c.RemoveNode(ctx, f.peer, args[0], force, f.timeout)
 			switch {
 			case err != nil && !force && errors.Is(err, raftlog.ErrQuorum):
-				return fmt.Errorf("%w; start or replace the voters that do not answer (headgate cluster replace), or remove %s nevertheless with --force", err, args[0])
+				return fmt.Errorf("%w; start or replace the voters that do not answer (headgate cluster replace), or use --force to remove %s anyway", err, args[0])
 			case err != nil:
 				return err
 			case f.json:

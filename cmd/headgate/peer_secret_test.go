@@ -186,7 +186,7 @@ func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
 	conn := dial(t, "tcp", n.redis)
 	text := conn.do("CONFIG", "SET", "requirepass", "pw")
 	require.Contains(t, text, "requirepass needs peer-secret-file or peer-tls-cert")
-	require.Contains(t, text, "on this node, which was one of several nodes at its first start and had no secret, or has lost its peer.secret")
+	require.Contains(t, text, "here: this node was founded together with other nodes, and has no peer.secret")
 }
 
 // A node on its own becomes one of three: the others get a copy of its secret.

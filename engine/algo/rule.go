@@ -79,8 +79,8 @@ type Input struct {
 //
 // d is a pointer because a returned struct would be copied through memory, and the copy
 // would wait for the stores before it. Only Decide has a switch over algorithms. If each
-// row of kinds had a function instead, in and d would escape to the heap. Every decision
-// would then allocate, and take more than twice the time (BenchmarkDecide).
+// row of kinds had a function instead, both parameters would escape to the heap. Every
+// decision would then allocate, and take more than twice the time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {

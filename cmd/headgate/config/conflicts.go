@@ -173,7 +173,7 @@ func (c *Config) unguarded() error {
 	}
 	when := "when there are several nodes (join, bootstrap-expect)"
 	if !c.Several() {
-		when = "on this node, which was one of several nodes at its first start and had no secret, or has lost its " + secret.FileName
+		when = "here: this node was founded together with other nodes, and has no " + secret.FileName
 	}
 	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ". Otherwise anybody who reaches the peer port gets past the password. " +
 		"Make a secret and copy it to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
