@@ -24,7 +24,12 @@ func (c *Checker) explain(call *command.Call) {
 		call.Fail(err)
 		return
 	}
-	if !ok {
+	offender, limit, punished := c.offender(call.Sess.Engine(), call.Args[1], call.Now)
+	switch {
+	case ok:
+	case lasts(offender.BlockedUntil, call.Now) > 0: // the units came back before the block ends
+		x = engine.Explanation{Limit: limit, Quota: true, Capacity: limit.Capacity(), Remaining: limit.Capacity()}
+	default:
 		call.W.Null()
 		return
 	}
@@ -32,8 +37,8 @@ func (c *Checker) explain(call *command.Call) {
 	p.Str("type", x.Limit.Algorithm.Type())
 	explainOwner(p, call.Args[1], x.Limit.Algorithm)
 	explainLimit(p, x.Limit)
-	if is, ok := c.offender(call.Sess.Engine(), call.Args[1], call.Now); ok {
-		explainOffender(p, &is, call.Now)
+	if punished {
+		explainOffender(p, &offender, call.Now)
 	}
 	for _, f := range x.Facts {
 		if f.Text != "" {
@@ -106,7 +111,7 @@ func (c *Checker) top(call *command.Call) {
 		for _, k := range ranked {
 			blocked := int64(0)
 			if t.policy != "" {
-				x, _ := c.offender(c.homes.engineOfKey(k.Key), k.Key, now)
+				x, _, _ := c.offender(c.homes.engineOfKey(k.Key), k.Key, now)
 				blocked = lasts(x.BlockedUntil, now)
 			}
 			w.Array(3 + int(min(blocked, 1)))

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -17,23 +18,24 @@ func offenderOf(e *engine.Engine, l *policy.Limit, n *policy.Numbers, key []byte
 	return e.Offender(now, key, maphash.Bytes(e.Seed(), key), EngineLimit(l, n), (*engine.Penalty)(l.Penalty)), true
 }
 
-// offender is offenderOf for a key alone. If the key does not show which numbers apply, it
-// uses the first that may apply to the caller.
-func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (engine.Offender, bool) {
+// offender is offenderOf for a key alone. It also returns the caller's limit. If the key does
+// not show which numbers apply, it uses the first that may apply to the caller.
+func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (x engine.Offender, limit algo.Limit, ok bool) {
 	name, id, pairs, ok := policy.ParseKey(key)
 	if !ok {
-		return engine.Offender{}, false
+		return x, limit, false
 	}
 	set, _ := c.book.Current()
 	l := set.Policy([]byte(name)).LimitWithID(id)
 	if l == nil || l.Penalty == nil {
-		return engine.Offender{}, false
+		return x, limit, false
 	}
 	may, ok := policy.NewCall().Counter(l, key, pairs, now, nil)
 	if !ok {
-		return engine.Offender{}, false
+		return x, limit, false
 	}
-	return offenderOf(e, l, may[0].Numbers, key, now)
+	x, ok = offenderOf(e, l, may[0].Numbers, key, now)
+	return x, EngineLimit(l, may[0].Numbers), ok
 }
 
 // explainOffender shows the strikes of a caller, how long they still count, and how long

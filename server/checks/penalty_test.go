@@ -91,10 +91,22 @@ func TestPenaltiesAreShown(t *testing.T) {
 	require.Len(t, r.Words("RL.TOP DENIED").([]any)[0], 3)
 	require.Equal(t, checks.LimitCount{Policy: "p", Limit: "a", Allowed: 1, Denied: 1, Penalty: 2, Cost: 1}, r.Server.PolicyCounts()[1])
 
+	// The block lasts longer than the counter.
+	r.At(30 * time.Second)
+	r.Is("KEYS *", "[]")
+	x := r.Words("RL.EXPLAIN @p:a;user=eve")
+	require.EqualValues(t, 31_000, rig.Pair(t, x, "blocked_ms"))
+	require.Equal(t, "a", rig.Pair(t, x, "name"))
+	require.EqualValues(t, 1, rig.Pair(t, x, "remaining"))
+	require.EqualValues(t, 0, rig.Pair(t, x, "expires_ms"))
+	r.Is("RL.EXPLAIN @p:a;user=bob", "nil")
+	r.Is("RL.EXPLAIN @p:none;user=eve", "nil")
+
 	r.At(2 * time.Minute)
+	r.Is("RL.EXPLAIN @p:a;user=eve", "nil")
 	r.Allows("p user eve", "a", "")
 	r.Denies("p user eve", "a", 10_000, "")
-	x := r.Words("RL.EXPLAIN @p:a;user=eve")
+	x = r.Words("RL.EXPLAIN @p:a;user=eve")
 	require.EqualValues(t, 1, rig.Pair(t, x, "strikes"))
 	require.EqualValues(t, 0, rig.Pair(t, x, "blocked_ms"))
 }

@@ -93,6 +93,48 @@ func TestPagesUnderLoad(t *testing.T) {
 	require.Zero(t, streams, "only Now reads events")
 }
 
+// What a newcomer asks about a caller has an answer also if the text is only part of a key,
+// and if the block of a caller lasts longer than its counter.
+func TestNewcomersQuestions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := client(t, s.Addr)
+	do(t, c, "RL.POLICY", "SET", "login", "{require: [ip, user], limits: {address: {by: ip, rate: 2/s, algorithm: fixed, penalty: {after: 1, block: 10m}}, account: {by: user, rate: 5/m}}}")
+	do(t, c, "RL.POLICY", "SET", "login", "{require: [ip, user], limits: {address: {by: ip, rate: 1/s, algorithm: fixed, penalty: {after: 1, block: 10m}}, account: {by: user, rate: 5/m}}}")
+	for range 3 {
+		do(t, c, "RL.CHECK", "login", "ip", "203.0.113.66", "user", "eve")
+	}
+	b := open(t, s.HTTP, "#now", desk)
+	b.expect("404 (Not Found)", "400 (Bad Request)")
+	b.ready("now")
+	b.shows(".callers tbody tr", "blocked for")
+	b.visit("#explain?key=nobody")
+	b.shows(".result", "no such key")
+	b.shows(".result", "A policy and a caller")
+	b.visit("#explain?key=203.0.113.66")
+	b.do(chromedp.Click(".result a"))
+	b.shows(".answer", "Blocked. It may call again in 9 min")
+	b.shows(".result", "1 per second")
+	b.until(`document.querySelector(".answer") && !document.querySelector(".result").innerText.includes("Memory")`)
+	require.Contains(t, b.text(".answer"), "Blocked. It may call again in 9 min", "the counter has expired")
+	require.Contains(t, b.text(".after"), "after repeated denials")
+
+	b.visit("#explain")
+	b.do(chromedp.Click("#mode-policy"))
+	b.until("document.querySelector('#policy option[value=login]')")
+	b.do(chromedp.Focus("#policy"), chromedp.KeyEvent("login"))
+	b.until(`[...document.querySelectorAll(".pair .n")].map(e => e.value).join() === "ip,user"`)
+	b.do(chromedp.SendKeys(".pair .v", "203.0.113.66"), chromedp.KeyEvent(kb.Enter))
+	b.shows(".result", "requires attribute 'user'")
+	b.do(chromedp.SendKeys(".pair + .pair .v", "eve"), chromedp.KeyEvent(kb.Enter))
+	b.shows(".answer", "Denied by the limit address. It may call again in 9 min")
+
+	b.visit("#policies?name=login")
+	b.shows("main", "It was created today")
+	b.shows("main", "1 change by")
+	b.shows(".diff", "(counters stay)")
+}
+
 // Which algorithm lets a burst through? The answer is the server's own.
 func TestPlayground(t *testing.T) {
 	t.Parallel()

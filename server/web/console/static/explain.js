@@ -1,7 +1,7 @@
 // Explain: the state of one key, or what a policy would answer a caller, and when units return.
 
 import { h, fill, put, name, visible, count, span, clock, moment, parseKey, command, id } from './dom.js';
-import { get, post } from './api.js';
+import { get, post, policyPath } from './api.js';
 import { link } from './app.js';
 import { cli } from './cli.js';
 import { choice } from './choice.js';
@@ -79,6 +79,19 @@ export function mount(main, ctx) {
       if (focus) row.querySelector('input').focus();
     }
     asked.pairs.forEach(([n, v]) => add(n, v));
+    // A row for each attribute that the policy names, until values are typed.
+    pick.addEventListener('change', async () => {
+      const chosen = pick.value;
+      const empty = () => [...pairs.querySelectorAll('.v')].every((i) => !i.value) && pick.value === chosen;
+      try {
+        const names = chosen && empty() ? named((await get('v1/policies/' + policyPath(chosen), ctx.signal)).text) : [];
+        if (names.length === 0 || !empty()) return;
+        pairs.replaceChildren();
+        names.forEach((n) => add(n, ''));
+      } catch (e) {
+        if (!ctx.signal.aborted) ctx.fail(e);
+      }
+    });
     f.addEventListener('submit', (e) => {
       e.preventDefault();
       asked = { policy: pick.value, pairs: [...pairs.children].map((r) => [r.querySelector('.n').value, r.querySelector('.v').value]) };
@@ -99,8 +112,23 @@ export function mount(main, ctx) {
       if (e.status) return;
     }
     const missing = e.code === 'NOKEY';
+    const list = h('div');
     fill(out, h('section', {}, h('h2', {}, missing ? 'There is no such key' : 'No answer'),
-      h('p', {}, missing ? 'Nothing is counted under this name: a call now has the whole limit. Counters whose units have all returned are forgotten.' : e.message)));
+      h('p', {}, missing ? 'Nothing is counted under this name. A counter is forgotten when all its units have returned: a call then has the whole limit.' : e.message + '.'), list));
+    if (missing) alike(list);
+    else ctx.ready();
+  }
+
+  // alike shows busy keys that have the text of the key as a part.
+  async function alike(list) {
+    try {
+      const tops = await Promise.all(['denied', 'hot'].map((by) => get('v1/top?count=1000&by=' + by, ctx.signal)));
+      const found = [...new Set(tops.flatMap((t) => t.top.map((k) => k.key)))].filter((k) => k !== key && k.includes(key)).slice(0, 10);
+      fill(list, found.length ? h('p.picks', {}, 'Busy keys with this text: ', found.map((k) => [h('a', { href: link('explain', { key: k }) }, name(k, 70)), ' ']))
+        : h('p', {}, 'The counter of a policy is called @policy:limit;attribute=value. To ask without its name, choose “A policy and a caller” above.'));
+    } catch (e) {
+      if (!ctx.signal.aborted) ctx.fail(e);
+    }
     ctx.ready();
   }
 
@@ -173,6 +201,12 @@ export function mount(main, ctx) {
   else if (policy && asked.pairs.some(([, v]) => v)) showPolicy();
 }
 
+// named returns the attributes that a policy's text counts by or requires.
+function named(text) {
+  const lists = [...text.matchAll(/\b(?:by|require):\s*(\[[^\]]*\]|[\w.-]+)/g)];
+  return [...new Set(lists.flatMap((m) => m[1].match(/[\w.-]+/g) || []))].slice(0, 8);
+}
+
 // model makes what draw.js draws of what RL.EXPLAIN says.
 function model(x) {
   const algorithm = x.algorithm || x.type;
@@ -201,10 +235,13 @@ function periodMs(text) {
   return ms;
 }
 
-// period writes a period of a limit: 1 min for 1m.
-export function period(text) {
-  const ms = periodMs(text);
-  return ms ? span(ms).replace('.0 s', ' s') : text;
+const PERIODS = { 1000: 'second', 60000: 'minute', 3600000: 'hour', 86400000: 'day' };
+
+// rate writes the limit of a key: 5 per second, burst 10.
+export function rate(x) {
+  if ((x.algorithm || x.type) === 'slots') return `${count(x.limit)} at once`;
+  const ms = periodMs(x.period);
+  return `${count(x.limit)} per ${PERIODS[ms] || (ms ? span(ms).replace('.0 s', ' s') : 'window')}${x.burst ? `, burst ${count(x.burst)}` : ''}`;
 }
 
 function facts(pairs) {
@@ -230,7 +267,7 @@ function keyView(k, first) {
       x = model(next);
       at = time;
       fill(list, facts([
-        ['Limit', next.limit === undefined ? undefined : (next.algorithm || next.type) === 'slots' ? `${count(next.limit)} at once` : `${count(next.limit)} per ${next.period ? period(next.period) : 'window'}${next.burst ? `, burst ${count(next.burst)}` : ''}`],
+        ['Limit', next.limit === undefined ? undefined : rate(next)],
         ['Algorithm', ALGORITHMS[next.algorithm || next.type] || next.type],
         ['Policy', p ? h('a', { href: link('policies', { name: p.policy }) }, name(p.policy + ' · ' + p.limit)) : undefined],
         ['Caller', p && p.caller ? name(p.caller, 200) : undefined],
@@ -238,18 +275,18 @@ function keyView(k, first) {
         ['Used', next.used === undefined ? undefined : `${count(next.used)} of ${count(next.capacity)}`],
         ['Strikes', next.strikes ? `${count(next.strikes)}, they count together for ${span(next.strikes_end_ms)}` : undefined],
         ['Leased', next.out ? `${count(next.out)} units to ${count(next.holders)} holders` : undefined],
-        ['Forgotten', next.expires_ms < 0 ? 'never' : 'in ' + span(next.expires_ms)],
-        ['Memory', count(next.bytes) + ' bytes'],
+        ['Forgotten', next.bytes === 0 ? undefined : next.expires_ms < 0 ? 'never' : 'in ' + span(next.expires_ms)],
+        ['Memory', next.bytes ? count(next.bytes) + ' bytes' : undefined],
       ]));
       this.tick();
     },
     tick() {
       if (!x || x.type === 'string') return;
       const passed = performance.now() - at;
-      draw.replaceChildren(picture(x, passed));
+      if (x.bytes || x.blocked_ms > passed) draw.replaceChildren(picture(x, passed));
       const now = Date.now();
       const rest = (ms) => Math.max(0, ms - passed);
-      const units = Math.floor(left(x, passed) + 1e-9);
+      const units = x.bytes ? Math.floor(left(x, passed) + 1e-9) : x.remaining;
       if (x.blocked_ms > passed) {
         put(answer, `Blocked. It may call again in ${span(rest(Math.max(x.blocked_ms, units >= 1 ? 0 : x.next_unit_ms)))}`);
         answer.className = 'answer bad';
@@ -264,7 +301,7 @@ function keyView(k, first) {
         answer.className = 'answer bad';
       }
       const full = rest(x.full_ms);
-      put(after, full > 0 ? `The next unit returns in ${span(rest(x.next_unit_ms))}, all of them in ${span(full)}, ${full > 80000000 ? moment(now + full) : 'at ' + clock(now + full)}.` : 'All units are there.');
+      put(after, (full > 0 ? `The next unit returns in ${span(rest(x.next_unit_ms))}, all of them in ${span(full)}, ${full > 80000000 ? moment(now + full) : 'at ' + clock(now + full)}.` : 'All units are there.') + (x.blocked_ms > passed ? ' The limit blocks this caller after repeated denials.' : ''));
     },
   };
 }

@@ -6,7 +6,7 @@ import { node, link } from './app.js';
 import { spark } from './chart.js';
 import { cli } from './cli.js';
 import { choice } from './choice.js';
-import { period } from './explain.js';
+import { rate } from './explain.js';
 
 export const title = 'Now';
 
@@ -133,9 +133,9 @@ function state(x) {
   if (!x) return '';
   if (x.blocked_ms > 0) return `blocked for ${span(x.blocked_ms)} after repeated denials`;
   if (x.capacity === undefined) return '';
-  const rate = (x.algorithm || x.type) === 'slots' ? `limit ${count(x.limit)} at once` : `limit ${count(x.limit)} per ${x.period ? period(x.period) : 'window'}`;
-  if (x.remaining > 0) return `${count(x.remaining)} of ${count(x.capacity)} left · ${rate}`;
-  return `none of ${count(x.capacity)} left${x.next_unit_ms >= 5000 ? ', next in ' + span(x.next_unit_ms) : ''} · ${rate}`;
+  const limit = 'limit ' + rate(x);
+  if (x.remaining > 0) return `${count(x.remaining)} of ${count(x.capacity)} left · ${limit}`;
+  return `none of ${count(x.capacity)} left${x.next_unit_ms >= 5000 ? ', next in ' + span(x.next_unit_ms) : ''} · ${limit}`;
 }
 
 function keyRow(t) {

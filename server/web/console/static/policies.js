@@ -80,11 +80,11 @@ function diffList(lines) {
   if (lines === null) return h('span.muted', {}, 'the version before is no longer kept');
   if (lines.length === 0) return h('span.muted', {}, 'no difference');
   return h('ul.diff', {}, lines.slice(0, 40).map((l) => {
-    const text = visible(l);
+    const [, text, counters] = /^([^]*?)(?: \((numbers|new counters|another kind of counters)\))?$/.exec(visible(l));
     const at = text.indexOf(': ');
     const arrow = text.indexOf(' -> ', at);
     if (at < 0 || arrow < 0) return h('li', {}, name(l, 300));
-    return h('li', {}, h('b', {}, name(text.slice(0, at), 100)), ' ', h('del', {}, name(text.slice(at + 2, arrow), 160)), h('span', { 'aria-hidden': 'true' }, ' → '), h('span.unseen', {}, ' becomes '), h('ins', {}, name(text.slice(arrow + 4), 160)));
+    return h('li', {}, h('b', {}, name(text.slice(0, at), 100)), ' ', h('del', {}, name(text.slice(at + 2, arrow), 160)), h('span', { 'aria-hidden': 'true' }, ' → '), h('span.unseen', {}, ' becomes '), h('ins', {}, name(text.slice(arrow + 4), 160)), counters ? h('span.muted', {}, counters === 'numbers' ? ' (counters stay)' : ` (${counters})`) : null);
   }), lines.length > 40 ? h('li.muted', {}, `${count(lines.length - 40)} more`) : null);
 }
 
@@ -138,13 +138,18 @@ async function show(detail, n, ctx) {
   }
   const kind = kindOf(n);
   const now = versions[0];
-  // The version that was in force a day ago.
-  const then = versions.find((v) => Date.now() - Date.parse(v.time) >= DAY);
+  // The version that was in force a day ago, or the first one since.
   const young = versions.filter((v) => Date.now() - Date.parse(v.time) < DAY);
+  const before = versions[young.length];
+  const then = before && !before.deleted ? before : young.findLast((v) => !v.deleted);
+  const later = versions.filter((v) => then && v.revision > then.revision);
   const since = h('div');
   if (young.length === 0) fill(since, h('p', {}, 'Nothing. The last change was ', moment(Date.parse(now.time)), '.'));
-  else if (!then || then.deleted || now.deleted) fill(since, h('p', {}, now.deleted ? 'It was deleted by ' : 'It was created, and has version ' + now.version + ', by ', name(now.author || 'unknown', 80), '.'));
-  else fill(since, h('p', {}, `${count(young.length)} ${young.length === 1 ? 'version' : 'versions'}, by `, [...new Set(young.map((v) => v.author))].map((a, i) => [i ? ', ' : '', name(a || 'unknown', 80)]), ':'), diffList(await differences(n, then.version, now.version, ctx.signal)));
+  else if (now.deleted) fill(since, h('p', {}, 'It was deleted by ', name(now.author || 'unknown', 80), '.'));
+  else {
+    fill(since, then === before ? null : h('p', {}, `It was created ${moment(Date.parse(then.time))} by `, name(then.author || 'unknown', 80), '.'),
+      later.length ? [h('p', {}, `${count(later.length)} ${later.length === 1 ? 'change' : 'changes'} by `, [...new Set(later.map((v) => v.author))].map((a, i) => [i ? ', ' : '', name(a || 'unknown', 80)]), ':'), diffList(await differences(n, then.version, now.version, ctx.signal))] : null);
+  }
 
   const table = h('tbody');
   const parts = versions.map((v, i) => {
