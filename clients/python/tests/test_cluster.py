@@ -99,7 +99,7 @@ def test_cascade(told: bool, server: Server) -> None:
     assert sum(len(d["away"]) for d in done) > most  # there was a spike
     # The service's own time counts as 5 ms.
     before, away = (p99([t for d in done for t in d[when]]) for when in ("before", "away"))
-    assert away < 2 * max(before, 0.005), f"p99 of a call: {before:.4f} s, and {away:.4f} s in the spike"
+    assert away < 2 * max(before, 0.005, late.most), f"p99 of a call: {before:.4f} s, and {away:.4f} s in the spike"
     # A machine that is late may open a breaker before.
     assert all(d["stats"]["opened"] == 1 or late.most > 0.02 and d["stats"]["opened"] > 1 for d in done)
     worst = max(d["worst"] for d in done)
