@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import Any
 
 import pytest
@@ -115,3 +116,52 @@ def test_options_that_contradict_each_other() -> None:
         Rules[Any](Policy("p"), backstop=True)
     with pytest.raises(ValueError, match="10.0.0"):
         Rules[Any](LIMIT, trusted_proxies=["10.0.0.0/99"])
+
+
+def test_the_backstop() -> None:
+    """It admits ten times the limit for an address, or for a /64 network, before everything else."""
+    rules = Rules[Any](Limit(2, 3600), backstop=True, name="pages")
+
+    def refused(address: str) -> Decision | None:
+        q = rules.question(None, address, [])
+        assert q is not None
+        return rules.refused(q)
+
+    assert [refused(f"2001:db8::{i}") for i in range(20)] == [None] * 20
+    d = refused("2001:db8::ffff")
+    assert d is not None
+    assert (d.source, d.status, d.degraded, d.limit, d.remaining) == ("backstop", 429, False, 20, 0)
+    assert 170 < d.retry_after <= 180
+    q = rules.question(None, "2001:db8::1", [])
+    assert q is not None
+    fields = dict(rules.headers(d, q))
+    wait = math.ceil(d.retry_after)
+    assert (fields["RateLimit"], fields["RateLimit-Policy"]) == (f'"pages";r=0;t={wait}', '"pages";q=20')
+    assert (fields["X-RateLimit-Limit"], fields["Retry-After"]) == ("20", str(wait))
+    assert refused("2001:db8:0:1::1") is None and refused("192.0.2.1") is None
+    for i in range(10_000):
+        refused(f"10.{i // 62500}.{i // 250 % 250}.{i % 250}")
+    assert refused("2001:db8::1") is None, "it keeps 10,000 addresses"
+
+    # No command is sent for a call that it denies.
+    fake = Fake(lambda command: b"*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:6000\r\n:0\r\n")
+    got, stats = ask("sync", fake.addr, Rules(Limit(1, 3600, leased=False), backstop=True), 12)
+    assert [d.source for d in got[:10]] == ["server"] * 10 and [d.source for d in got[10:]] == ["backstop"] * 2
+    assert len(fake.commands) == 10
+    fake.close()
+
+
+def test_fields() -> None:
+    rules = Rules[Any](LIMIT, max_retry_after=60, name='a"b\\\xfc')
+    q = rules.question(None, "192.0.2.1", [])
+    assert q is not None
+    fields = dict(rules.headers(Decision(False, 10, 0, 90.5, 300.0, 0.0, "server", False, 429), q))
+    assert fields["RateLimit"] == '"a\\"b\\\\_";r=0;t=91'
+    assert fields["RateLimit-Policy"] == '"a\\"b\\\\_";q=10;w=60'
+    assert fields["Retry-After"] == "60", "the cap"
+    fields = dict(rules.headers(Decision(False, 10, 10, -1.0, 0.0, 0.0, "server", False, 429), q))
+    assert "Retry-After" not in fields and fields["RateLimit"].endswith(";r=10")
+    rules = Rules[Any](Limit(10, 0.5))
+    q = rules.question(None, "192.0.2.1", [])
+    assert q is not None
+    assert dict(rules.headers(Decision(True, 10, 9, 0.0, 0.05, 0.0), q))["RateLimit-Policy"] == '"default";q=10'

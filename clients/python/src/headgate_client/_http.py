@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -144,6 +145,8 @@ class Rules(Generic[Request]):
             state = d.limits.get(d.name) if d.name else None
             if d.name and state is not None:
                 name, window = d.name, state.window
+            elif d.source == "backstop":
+                pass  # ten times the limit
             elif isinstance(q.rule, Limit):
                 window = q.rule.window_ms / 1000
             elif q.rule.limit is not None:
@@ -151,9 +154,10 @@ class Rules(Generic[Request]):
             t = d.reset_after if d.allowed else d.retry_after
             wait = f";t={math.ceil(t)}" if t >= 0 else ""
             w = f";w={round(window)}" if window and window == round(window) else ""
+            name = quoted(name)
             out = [
-                ("RateLimit", f'"{name}";r={d.remaining}{wait}'),
-                ("RateLimit-Policy", f'"{name}";q={d.limit}{w}'),
+                ("RateLimit", f"{name};r={d.remaining}{wait}"),
+                ("RateLimit-Policy", f"{name};q={d.limit}{w}"),
                 ("X-RateLimit-Limit", str(d.limit)),
                 ("X-RateLimit-Remaining", str(d.remaining)),
                 ("X-RateLimit-Reset", str(math.ceil(time.time() + d.reset_after))),
@@ -184,6 +188,11 @@ def parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
     return (ip.ipv4_mapped or ip) if isinstance(ip, ipaddress.IPv6Address) else ip
 
 
+def quoted(name: str) -> str:
+    """Returns a string of a structured field. It has only visible characters of ASCII, and spaces."""
+    return '"' + re.sub(r"[^ -~]", "_", re.sub(r'(["\\])', r"\\\1", name)) + '"'
+
+
 def network(address: str) -> str:
     """Returns what an address is counted by: of IPv6 the /64, since a client has all of it."""
     ip = parsed(address)
@@ -212,4 +221,4 @@ class Backstop:
             if b.has(1):
                 b.take(1)
                 return None
-            return replace(b.answer(1, False), source="backstop", degraded=False)
+            return replace(b.answer(1, False), limit=BACKSTOP * limit.capacity, source="backstop", degraded=False)
