@@ -41,7 +41,10 @@ test("the package is installed into an empty project, and its README runs", { sk
   }
   assert.deepEqual([a!.status, a!.body, a!.headers["x-ratelimit-limit"]], [200, "hello\n", "60"]);
   const node = (file: string): string => execFileSync(process.execPath, [file], { cwd: dir, env, encoding: "utf8" });
-  assert.equal(node("verbs.cjs"), "sent\nNOPOLICY\n");
+  let said = node("verbs.cjs");
+  // A machine that stands still for 50 ms takes the server for away.
+  for (let i = 0; i < 5 && said.startsWith("again"); i++) said = node("verbs.cjs");
+  assert.equal(said, "sent\nNOPOLICY\n");
   assert.equal(node("outgoing.mjs"), "200\n");
 
   await server.kill();
