@@ -58,7 +58,7 @@ func TestAdapters(t *testing.T) {
 // contract is what every Doer must get.
 func contract(t *testing.T, d headgate.Doer) {
 	ctx := context.Background()
-	c := headgate.New(d, headgate.Options{})
+	c := headgate.New(d, headgate.Options{Timeout: 5 * time.Second})
 	key := newKey()
 	limit := headgate.Limit{Units: 1000, Period: time.Hour, Burst: 1000}
 	for i := range int64(1000) {
