@@ -135,7 +135,8 @@ type tried struct {
 	Error   string          `json:"error,omitempty"`
 }
 
-var answers = [...]string{policy.AskPolicy: "policy", policy.AllowAll: "allow", policy.DenyAll: "deny"}
+// routeAnswers are the words for the answers of routes.
+var routeAnswers = [...]string{policy.AskPolicy: "policy", policy.AllowAll: "allow", policy.DenyAll: "deny"}
 
 func (a *api) tryRoute(x *exchange) *problem {
 	var name string
@@ -155,7 +156,7 @@ func (a *api) tryRoute(x *exchange) *problem {
 		return &problem{status: http.StatusUnprocessableEntity, detail: "the gateway would be told to refuse the request: " + err.Error()}
 	}
 	route := t.Found.Route
-	out := tried{Routes: routes.Name, Version: routes.Version, Answer: answers[route.Answer], Policy: route.Policy, Cost: route.Cost, Attributes: t.Attributes()}
+	out := tried{Routes: routes.Name, Version: routes.Version, Answer: routeAnswers[route.Answer], Policy: route.Policy, Cost: route.Cost, Attributes: t.Attributes()}
 	if route.Pattern != "" {
 		out.Route = &route.Pattern
 	}
