@@ -202,7 +202,7 @@ export function mount(main, ctx) {
 }
 
 // named returns the attributes that a policy's text counts by or requires.
-function named(text) {
+export function named(text) {
   const lists = [...text.matchAll(/\b(?:by|require):\s*(\[[^\]]*\]|[\w.-]+)/g)];
   return [...new Set(lists.flatMap((m) => m[1].match(/[\w.-]+/g) || []))].slice(0, 8);
 }

@@ -4,6 +4,7 @@ import { h, scroll, fill, put, name, visible, count, percent, moment, ago, comma
 import { get, policyPath } from './api.js';
 import { link } from './app.js';
 import { cli, curl } from './cli.js';
+import { named } from './explain.js';
 import { routes } from './routes.js';
 
 export const title = 'Policies';
@@ -151,6 +152,7 @@ async function show(detail, n, ctx) {
       later.length ? [h('p', {}, `${count(later.length)} ${later.length === 1 ? 'change' : 'changes'} by `, [...new Set(later.map((v) => v.author))].map((a, i) => [i ? ', ' : '', name(a || 'unknown', 80)]), ':'), diffList(await differences(n, then.version, now.version, ctx.signal))] : null);
   }
 
+  const { limits } = kind ? { limits: [] } : await get('v1/counts?policy=' + encodeURIComponent(n), ctx.signal);
   const table = h('tbody');
   const parts = versions.map((v, i) => {
     const cell = h('td');
@@ -168,13 +170,13 @@ async function show(detail, n, ctx) {
       policy ? h('pre.text', { tabindex: 0, role: 'group', 'aria-label': 'Text of the policy' }, pretty(policy.text)) : null,
       policy && !kind ? h('p', {}, h('a', { href: link('explain', { policy: n }) }, 'Explain a call of this policy')) : null),
     kind === 'routes' && policy ? routes(n, ctx) : null,
-    kind ? null : await counts(n, ctx),
+    kind ? null : counts(limits),
     h('section', {}, h('h2', {}, 'Changed since yesterday'), since),
     h('section', {}, h('h2', {}, 'Versions'), scroll('Versions', h('table.wide', {}, h('caption.unseen', {}, 'Versions, the newest first'), h('thead', {}, h('tr', {}, ['Version', 'When', 'By whom', 'Difference to the version before'].map((t) => h('th', { scope: 'col' }, t)))), table)),
       versions.length > 1 ? command('Go back to the version before; DRYRUN shows what would change', cli('RL.POLICY', 'ROLLBACK', n, versions[1].version, 'DRYRUN')) : null,
       policy ? [command('Save the text to a file, to change it there', `${curl('/v1/policies/' + path)} -H 'Accept: application/yaml' -o policy.yaml`),
         command('Put the file in force, unless somebody has made another version meanwhile', `${curl('/v1/policies/' + path)} -X PUT -H 'If-Match: "${now.version}"' -H 'Content-Type: application/yaml' --data-binary @policy.yaml`)] : null),
-    kind ? null : await overrides(n, ctx));
+    kind ? null : await overrides(n, limits.find((l) => l.limit)?.limit || 'user', policy && named(policy.text)[0] || 'user', ctx));
 }
 
 // pretty breaks a text in one line at its outer braces, so that it can be read.
@@ -205,8 +207,7 @@ function pretty(text) {
   return out;
 }
 
-async function counts(n, ctx) {
-  const { limits } = await get('v1/counts?policy=' + encodeURIComponent(n), ctx.signal);
+function counts(limits) {
   const some = limits.filter((l) => l.limit || l.allowed + l.denied > 0);
   if (some.length === 0) return null;
   return h('section', {}, h('h2', {}, 'Limits'), scroll('Calls by limit', h('table', {}, h('caption.unseen', {}, 'Calls by limit'), h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Limit'), ['Admitted', 'Denied', 'Share', 'Blocked', 'Would be denied'].map((t) => h('th.num', { scope: 'col' }, t)))),
@@ -214,7 +215,8 @@ async function counts(n, ctx) {
     h('p.note', {}, 'Of this node since its start. “Would be denied” is what limits in shadow or soft mode let pass.'));
 }
 
-async function overrides(n, ctx) {
+// overrides lists those of a policy. limit and attribute are names for an example.
+async function overrides(n, limit, attribute, ctx) {
   const all = [];
   const body = h('tbody');
   const table = h('table.wide', {}, h('caption.unseen', {}, 'Overrides'), h('thead', {}, h('tr', {}, ['Caller', 'Instead', 'Until'].map((t) => h('th', { scope: 'col' }, t)))), body);
@@ -246,5 +248,5 @@ async function overrides(n, ctx) {
     else if (e.status !== 400 && e.status !== 404) throw e;
   }
   return h('section', {}, h('h2', {}, 'Overrides'), all.length > 5 ? [h('label', { for: 'findover' }, 'Find an override'), search] : null, scroll('Overrides', table), note, next,
-    command('Give one caller another rate', cli('RL.OVERRIDE', 'SET', n, 'LIMIT', 'user', 'RATE', '100/m', 'user', '42')));
+    command('Give one caller another rate', cli('RL.OVERRIDE', 'SET', n, 'LIMIT', limit, 'RATE', '100/m', attribute, '42')));
 }
