@@ -259,7 +259,7 @@ func TestLeaderKills(t *testing.T) {
 			t.Logf("%v, p50 %v, p99 %v, worst %v, stalled %v; %+v", got.statuses, got.part(0.5), got.part(0.99), got.part(1), stalled, c.Stats())
 			assert.Equal(t, map[int]int{http.StatusOK: len(got.times)}, got.statuses)
 			assert.Less(t, got.part(1), 60*time.Millisecond+3*stalled)
-			assert.False(t, c.Stats().Away)
+			back(t, c, time.Now()) // on a busy machine the breaker may have opened again
 			require.NoError(t, c.Close(context.Background()))
 		})
 	}

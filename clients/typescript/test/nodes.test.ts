@@ -82,6 +82,8 @@ test("leaders are killed in mid-load: no request fails", { skip: !process.env.LO
       await sleep(500);
       under = false;
       await Promise.all(workers);
+      // On a busy machine the breaker may have opened again.
+      for (const end = performance.now() + 3000; h.state === "open" && performance.now() < end;) await sleep(5);
       const count = (source: string): number => decisions.filter((d) => d.source === source).length;
       t.diagnostic(`${name}: ${["server", "lease", "fallback"].map((s) => `${count(s)} ${s}`).join(", ")}; worst ${worst.toFixed(1)} ms; opened ${h.stats().opened}`);
       assert.deepEqual(decisions.filter((d) => !d.allowed), []);

@@ -24,12 +24,16 @@ export function request(url: string, headers: Record<string, string> = {}): Prom
   return new Promise((resolve, reject) => {
     const late = lateness();
     const began = performance.now();
-    get(url, { agent, headers }, (res) => {
+    const asked = get(url, { agent, headers }, (res) => {
       let body = "";
       res.setEncoding("utf8").on("data", (s: string) => (body += s)).on("end", () => {
         resolve({ status: res.statusCode!, headers: res.headers, body, took: performance.now() - began, late: lateness() - late });
       });
-    }).on("error", reject);
+    }).on("error", (e: NodeJS.ErrnoException) => {
+      // The service may end an idle connection at the moment in which it is used again.
+      if (asked.reusedSocket && e.code === "ECONNRESET") request(url, headers).then(resolve, reject);
+      else reject(e);
+    });
   });
 }
 
@@ -101,7 +105,9 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
     const used = ofOutage.capacity - left.remaining;
     // Calls without a known outcome may be charged or not, but not twice. Of those before a kill, some may have been under way.
     const doubt = failures - before.failures + 5;
-    assert.ok(used <= admitted + 1 && used >= admitted - doubt, `${used} are charged, ${admitted} were admitted, ${doubt} in doubt of ${fallback}`);
+    // One that the share denied may be charged too. It has waited for the server.
+    const denied = answers.filter((a) => a.status === 429 && a.took > 45).length;
+    assert.ok(used <= admitted + denied + 1 && used >= admitted - doubt, `${used} are charged, ${admitted} were admitted, ${doubt} in doubt of ${fallback}`);
   } finally {
     await service.close();
     await headgate.close();
