@@ -18,7 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/certstest"
 	"github.com/headgate-io/headgate/internal/hgtest"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // listedError is an error that a page lists. In its text … stands for a value.
@@ -70,7 +72,7 @@ func listedErrors(t *testing.T, page string) []listedError {
 
 // likeError returns what an error matches that has a text of a page.
 func likeError(text string) *regexp.Regexp {
-	parts := strings.Split(text, "…")
+	parts := strings.Split(strings.ReplaceAll(text, " …", "…"), "…")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
@@ -313,5 +315,153 @@ func namedByTests(t *testing.T) func(text string) bool {
 			}
 		}
 		return false
+	}
+}
+
+// neverAtStart are errors of errors-start.md whose texts no test produces or names, by the
+// reason.
+var neverAtStart = map[string][]string{
+	"the disk must have damaged data, or data of another version or node": {
+		`data directory of another node: it belongs to node …, not to …`,
+		`malformed founding`,
+		`…; wipe this node's data and join again`,
+		`unknown format version: … has version …, this build knows … to …; …`,
+		`unreadable effects: version …`,
+	},
+	"several nodes must found a cluster in a wrong way, or lose their data while they do": {
+		`… has never answered: …`,
+		`waiting for … to propose the cluster`,
+		`bootstrap-expect is 0, so this node founds no cluster: start the cluster that this node should join, or give all founders the same bootstrap-expect`,
+		`bootstrap-expect is …, and must be more than half of the … nodes (this node and the nodes in join): otherwise two groups of nodes could each found a cluster. Raise bootstrap-expect, or name fewer addresses in join`,
+		`founder … has lost its data, and so does not know what it agreed to`,
+		`propose to found a cluster: …`,
+		`found the cluster: …`,
+		`…: this node has agreed to found a cluster with …, and was started with …`,
+		`…, and this node was started with …`,
+		`this node has been removed from the cluster; stop the node, or wipe its data directory and start it again, so that it joins`,
+	},
+	"two nodes must have different secrets or versions, and tests look at parts of some texts only": {
+		`peer secret: this node requires one and the peer has none`,
+		`peer secret: the peer has one and this node has none`,
+		`peer secret: the two do not share a secret`,
+		`peer secret: the two do not share a secret: give both the same peer-secret-file`,
+		`peer secret: the peer's proof is wrong`,
+		`peer secret: this side has one and the node has none: give both the same peer-secret-file`,
+		`peer secret: the node's proof is wrong`,
+		`no common version of the peer protocol: this node speaks …, the peer …`,
+		`no common version of the peer protocol: this side speaks …, the node …`,
+		`the node does not serve this, or not yet`,
+		`node refuses the connection, status …`,
+	},
+	"a cluster must change its members or clock, and tests look at a part of one text only": {
+		`the cluster clock is ahead of the leader's wall clock and cannot be set back; wait until the wall clock has caught up, or restart all nodes with empty data directories (it is ahead by …)`,
+		`… cannot replace …: it already has a vote. The cluster would lose one voter. Nothing was changed. If … was started to replace …, run headgate cluster remove …`,
+		`… is a member at …, not at …`,
+		`this leader has set the cluster clock, but the next leader may not know the change: …`,
+	},
+	"the parameter refuses such a value first, or the text is in the log only": {
+		`peer address …: want host:port, as other nodes reach it`,
+		`too few file descriptors for maxclients`,
+		`node id …: want 1 to … printable ASCII characters without spaces, commas and =`,
+	},
+}
+
+// TestErrorsOfStartsCome is TestErrorsOfCallsCome for the commands of testdata/starts.txt.
+func TestErrorsOfStartsCome(t *testing.T) {
+	t.Parallel()
+	bin, err := hgtest.Binary()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	file("unknown.yaml", "requirepas: x\n", 0o600)
+	file("two.yaml", "maxclients: 10\n---\nmaxclients: 10\n", 0o600)
+	file("lines.yaml", "- a\n", 0o600)
+	file("list.yaml", "listen: [a]\n", 0o600)
+	file("novalue.yaml", "listen:\n", 0o600)
+	file("twice.yaml", "maxclients: 10\nmaxclients: 20\n", 0o600)
+	authority := certstest.New()
+	require.NoError(t, authority.Write("localhost", filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")))
+	require.NoError(t, authority.Write("localhost", filepath.Join(dir, "othercert.pem"), filepath.Join(dir, "otherkey.pem")))
+	pem, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
+	require.NoError(t, err)
+	file("cut.pem", string(pem[:len(pem)/2]), 0o600)
+	file("garbled.pem", strings.Replace(string(pem), "\n", "\n!", 1), 0o600)
+	file("wrong.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", 0o600)
+	file("trusted.pem", strings.ReplaceAll(string(pem), " CERTIFICATE", " TRUSTED CERTIFICATE"), 0o600)
+	file("text", "text\n", 0o600)
+	file("empty", "", 0o600)
+	file("open", strings.Repeat("x", 64)+"\n", 0o644)
+	file("short", "x\n", 0o600)
+	file("big", strings.Repeat("x", 1<<20), 0o600)
+	file("lines", strings.Repeat(strings.Repeat("x", 64)+"\n", 99), 0o600)
+
+	addrs, err := subprocess.Addrs("127.0.0.1", 3)
+	require.NoError(t, err)
+	s, err := hgtest.Start(hgtest.Config{Args: []string{"--data-dir", filepath.Join(dir, "data"), "--peer-listen", addrs[0], "--node-id", "n1"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Stop() })
+
+	text, err := os.ReadFile("testdata/starts.txt")
+	require.NoError(t, err)
+	replacer := strings.NewReplacer("{dir}", dir, "{data}", filepath.Join(dir, "data"), "{peer}", addrs[0], "{free}", addrs[1], "{free2}", addrs[2], "{taken}", s.Addr, `\s`, " ")
+	var produced []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		cmd := subprocess.Command(bin)
+		for _, word := range strings.Fields(line) {
+			word = replacer.Replace(word)
+			if len(cmd.Args) == 1 && strings.HasPrefix(word, "HEADGATE_") {
+				cmd.Env = append(cmd.Env, word)
+			} else {
+				cmd.Args = append(cmd.Args, word)
+			}
+		}
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = nil, &out
+		p, err := subprocess.Start(cmd)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- p.Wait() }()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("no error: headgate %s", line)
+			}
+		case <-time.After(20 * time.Second):
+			_ = p.Kill()
+			t.Errorf("it runs: headgate %s", line)
+		}
+		for text := range strings.Lines(out.String()) {
+			if text, ok := strings.CutPrefix(text, "headgate: "); ok {
+				produced = append(produced, strings.TrimSpace(text))
+			}
+		}
+	}
+	listed := listedErrors(t, errorsPages[2])
+	require.Greater(t, len(listed), 130)
+	named := namedByTests(t)
+	excused := slices.Concat(slices.Collect(maps.Values(neverAtStart))...)
+	for _, e := range listed {
+		comes := slices.ContainsFunc(produced, e.like.MatchString) || named(e.text)
+		switch i := slices.Index(excused, e.text); {
+		case i < 0 && !comes:
+			t.Errorf("no test produces %q: add a command to testdata/starts.txt, or remove the error from the page", e.text)
+		case i >= 0:
+			excused = slices.Delete(excused, i, i+1)
+			if comes {
+				t.Errorf("a test produces %q: remove it from neverAtStart", e.text)
+			}
+		}
+	}
+	require.Empty(t, excused, "not on the page")
+	for _, p := range produced {
+		if !slices.ContainsFunc(listed, func(e listedError) bool { return e.like.MatchString(p) }) {
+			t.Errorf("%s does not list this error: %s", errorsPages[2], p)
+		}
 	}
 }
