@@ -38,7 +38,7 @@ help: ## list the targets, with how long each takes on two cores and warm caches
 build: ## build bin/headgate (seconds)
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/headgate ./cmd/headgate
 
-run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
+run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380, until Ctrl-C
 	exec bin/headgate serve
 
 docs: ## write the documentation as a web site to bin/docs (seconds); a server has it below /docs/
@@ -107,7 +107,7 @@ lint: $(TOOLS) ## gofmt, go vet, staticcheck, and vale on documents and comments
 $(TOOLS) &: tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o ../bin/ tool
 
-fmt: ## format the Go sources
+fmt: ## format the Go sources (seconds)
 	gofmt -l -w .
 
 bench: ## measure against Redis and other peers, 45 minutes (BENCHFLAGS=-brief: 20); rewrites bench/results

@@ -149,8 +149,8 @@ func marks(targets []target) (all [][2]any) {
 	return all
 }
 
-// The calls of the rows are admitted by a server, and each caller is called once
-// before anything is measured.
+// A server admits the calls of the rows, and each caller is called once before the
+// measurement.
 func TestCheckRowsOnHeadgate(t *testing.T) {
 	bin, err := hgtest.Binary()
 	require.NoError(t, err)

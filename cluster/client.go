@@ -30,8 +30,8 @@ func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 	}
 }
 
-// ErrRemoved is returned if a node that is asked for its leader has been removed from the
-// cluster: it knows no leader.
+// ErrRemoved says that the asked node knows no leader, because it has been removed from the
+// cluster.
 var ErrRemoved = errors.New("has been removed from the cluster: ask another node")
 
 // Client asks running nodes, from outside the cluster, about one group.

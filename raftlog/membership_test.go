@@ -234,7 +234,7 @@ func TestNodesMoveTogether(t *testing.T) {
 }
 
 // While a member was down, its address went to another member. It has none
-// then. It comes back to its old address, knows nothing of that, and is told.
+// then. It comes back to its old address, knows nothing of that, and learns it from the others.
 func TestAddressIsTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)

@@ -290,8 +290,8 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 
 // blockSync does the same as blockKeeping, for a job that returns the durability of its
 // reply. The job reserves its memory from spent. If the command is a slow step, the job
-// has the turn x. ended is called when the job has ended, or when it will never begin
-// because the connection is closed or the job is dropped or refused. All waiting jobs
+// has the turn x. ended is called when the job has ended. It is also called when the job
+// will never begin: the connection has closed, or the server drops or refuses the job. All waiting jobs
 // together hold at most client-query-buffer-limit bytes, because one client may have
 // many connections with a job each.
 func (c *conn) blockSync(size int, ended func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {

@@ -13,8 +13,8 @@ const (
 	// Below it, the caches of address translations suffice.
 	hugeFrom = 16 << 20
 	// heapStep is the size and alignment, in bytes, of the steps in which Go's heap maps
-	// memory (runtime: pallocChunkBytes). If huge pages are requested for memory that is
-	// not mapped yet, the request is lost when the memory is mapped.
+	// memory (runtime: pallocChunkBytes). A request for huge pages of memory that Go has
+	// not mapped yet is lost when Go maps it.
 	heapStep = 4 << 20
 	// stepsKnown bounds the remembered steps: 64 GB of heap.
 	stepsKnown = 16 << 10

@@ -13,7 +13,7 @@
 //
 // Some suites insist on ports of this machine: these must be free when the run
 // begins. Those whose interpreter or libraries are packages of the system are run
-// where these are installed. What was not run is told, and has not passed.
+// where these are installed. The report names suites that were not run; they have not passed.
 // The run fails if a suite cannot be installed or run, and if something that passes
 // against Redis fails against Headgate. Each suite lists exceptions with their reasons,
 // for docs/drop-in-tests.md. The run fails, too, if one of them passes, or is no test.

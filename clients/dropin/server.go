@@ -17,8 +17,8 @@ type server struct {
 	name string
 	// start starts one on an address.
 	start func(addr string) (stop func() error, err error)
-	// cluster starts servers that clients of Redis Cluster find their way in,
-	// and returns their addresses, of the one that has the keys first.
+	// cluster starts servers for clients of Redis Cluster. It returns their
+	// addresses; the first server has the keys.
 	cluster func(ctx context.Context) (addrs []string, stop func() error, err error)
 	// named puts a program redis-server into a directory, for tests that start
 	// their servers by that name.

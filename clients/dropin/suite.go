@@ -80,7 +80,7 @@ func busy(suites []suite) error {
 // target is where a suite finds the server that it is run against.
 type target struct {
 	*server
-	addr string // host:port of one that runs
+	addr string // host:port of a server that runs
 }
 
 // against runs the suite against a server that is started for it.

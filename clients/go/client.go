@@ -113,7 +113,7 @@ type shard struct {
 // Stats are counts since New.
 type Stats struct {
 	Sent   int64 // commands that went to the server
-	Local  int64 // calls that were admitted from a lease
+	Local  int64 // calls that a lease admitted
 	Denied int64 // calls that were denied without asking
 	Leases int64 // keys that are leased now
 

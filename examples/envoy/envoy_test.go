@@ -65,7 +65,7 @@ func TestEnvoy(t *testing.T) {
 	require.Equal(t, 1, g.stat("cluster.headgate.upstream_cx_http2_total"), "Envoy keeps its connection")
 }
 
-// What an answer has cost is charged behind it, and not refused, whatever it is.
+// The cost of an answer is charged after the answer. Headgate never refuses this charge.
 func TestLateCharge(t *testing.T) {
 	t.Parallel()
 	g := start(t)

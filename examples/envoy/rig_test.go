@@ -102,7 +102,7 @@ func port(addr string) string {
 	return port
 }
 
-// stat is one of Envoy's statistics, 0 for one that there is not yet.
+// stat returns one of Envoy's statistics, or 0 if Envoy does not have it yet.
 func (g *gateway) stat(name string) int {
 	a, err := http.Get(g.admin + "/stats?filter=^" + name + "$")
 	if err != nil { // Envoy starts

@@ -162,7 +162,7 @@ func TestNginxChargesRedirectsOnce(t *testing.T) {
 	}
 }
 
-// A policy that there is none of is not an open gate, though requests pass while
+// A request that names an unknown policy is refused, although requests pass while
 // Headgate is away.
 func TestNginxWithAWrongPolicy(t *testing.T) {
 	t.Parallel()

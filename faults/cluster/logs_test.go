@@ -36,7 +36,7 @@ func writeSnapshot(group byte, part string, chunks ...string) []byte {
 	return b
 }
 
-// TestPayloadsOfAllGroups: of the log and of finished snapshots. What cannot be read is told, and stops nothing.
+// TestPayloadsOfAllGroups: of the log and of finished snapshots. Payloads reports what it cannot read, and goes on.
 func TestPayloadsOfAllGroups(t *testing.T) {
 	data := t.TempDir()
 	for group := range byte(3) {

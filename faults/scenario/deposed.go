@@ -64,7 +64,7 @@ func about(key, template string) []string {
 // claim is a call that never commits.
 type claim struct {
 	cost  int64
-	limit int64 // if it is another one
+	limit int64 // not 0 if it differs from the limit of other calls
 	reset bool
 }
 

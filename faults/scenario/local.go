@@ -215,8 +215,8 @@ func (g *gaps) use(leader bool, alone ...*cluster.Node) error {
 	return nil
 }
 
-// settled waits until the leader has been charged what was admitted in the gap, and checks, some time later, that it was
-// charged that once.
+// settled waits until the leader has charged what nodes admitted in the gap. Some time later it checks that the leader
+// charged it only once.
 func (g *gaps) settled() error {
 	r := g.r
 	if err := r.cluster.AwaitSettled(recovery); err != nil {

@@ -29,7 +29,7 @@ func standalone(r *Run, kills int) error {
 	if kills == 0 {
 		load, err = r.offerData(much, keys, 1, dial, chargeAndPeek(keys))
 	} else {
-		load = r.offer(keys, len(s.Servers), dial, chargeAndPeek(keys)) // no server knows another one's scripts
+		load = r.offer(keys, len(s.Servers), dial, chargeAndPeek(keys)) // no server knows the scripts of the other servers
 	}
 	if err != nil {
 		return err

@@ -72,8 +72,8 @@ func TestCountersAreVoidAtOnce(t *testing.T) {
 	require.True(t, b.void([]byte("@p:l;user=eve"), 0))
 }
 
-// A set that was staged is not used where overrides were committed since it was made:
-// it lacks them.
+// If overrides were committed after a set was staged, the server does not use this set: it
+// lacks the overrides.
 func TestAStagedSetLosesNoOverride(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("apart=%t", apart), func(t *testing.T) {

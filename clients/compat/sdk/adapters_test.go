@@ -76,7 +76,7 @@ func contract(t *testing.T, d headgate.Doer) {
 	require.Equal(t, headgate.Denied, dec.Source)
 	require.Less(t, c.Stats().Sent, int64(60), "commands for 1002 calls")
 
-	// All, of a leased key and another one.
+	// All, of a leased key and a key without a lease.
 	key, other := newKey(), newKey()
 	for range 20 {
 		_, err = c.Allow(ctx, key, limit, 1)

@@ -20,7 +20,7 @@ func (r *Rig) Decides() {
 		a := r.Ask("127.0.0.2", "POST", "/things/?page=2", body)
 		require.Equal(t, 200, a.Status, a.Body)
 		require.Equal(t, "POST /things/?page=2 Bearer theirs "+body, a.Body)
-		if r.Silent { // that three pass and the fourth does not tells that each is charged once
+		if r.Silent { // three pass and the fourth does not: so each is charged once
 			require.Empty(t, a.Header.Get("RateLimit"))
 			continue
 		}
