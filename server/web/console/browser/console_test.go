@@ -133,7 +133,7 @@ func TestNewcomersQuestions(t *testing.T) {
 	b.shows("main", "It was created today")
 	b.shows("main", "1 change by")
 	b.shows(".diff", "(counters stay)")
-	b.shows("main", "RL.OVERRIDE SET login LIMIT address RATE 100/m ip 42")
+	b.shows("main", "RL.OVERRIDE SET login LIMIT address RATE 100/m ip 203.0.113.9")
 }
 
 // Which algorithm lets a burst through? The answer is the server's own.

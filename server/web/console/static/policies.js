@@ -248,5 +248,5 @@ async function overrides(n, limit, attribute, ctx) {
     else if (e.status !== 400 && e.status !== 404) throw e;
   }
   return h('section', {}, h('h2', {}, 'Overrides'), all.length > 5 ? [h('label', { for: 'findover' }, 'Find an override'), search] : null, scroll('Overrides', table), note, next,
-    command('Give one caller another rate', cli('RL.OVERRIDE', 'SET', n, 'LIMIT', limit, 'RATE', '100/m', attribute, '42')));
+    command('Give one caller another rate', cli('RL.OVERRIDE', 'SET', n, 'LIMIT', limit, 'RATE', '100/m', attribute, attribute === 'ip' ? '203.0.113.9' : '42')));
 }
