@@ -220,7 +220,7 @@ func leaderFirst(t *testing.T, args ...string) []*hgtest.Server {
 // neverProduced are errors of calls on the pages that no test produces, and why.
 var neverProduced = map[string]string{
 	"DENIED Headgate is running in protected mode …":                                                                          "the client must be on another machine",
-	"CLUSTERDOWN no leader answers, and this command needs one":                                                               "difftest and faults have clusters without a leader, and count the code",
+	"CLUSTERDOWN no leader answers, and this command needs one":                                                               "needs a cluster without a leader",
 	"UNCERTAIN the change is made, but not every group has confirmed it: …":                                                   "one of several groups must lose its leader while a policy is changed",
 	"BUSY too many requests are incomplete":                                                                                   "TestHalfRequestsMakeRoom of server/envoy looks at the status of gRPC",
 	"BUSY too many clients watch health or use reflection":                                                                    "TestEndlessCallsAreBounded of server/envoy looks at the status of gRPC",
@@ -236,7 +236,7 @@ var neverProduced = map[string]string{
 	"only token, fixed and sliding limits of database 0 are leased":                                                           "RL.LEASE answers that there is no lease",
 	"ERR policy '…' cannot be read by this node: …":                                                                           "a newer version must have written the policy",
 	"ERR a policy may have at most 1000000 overrides":                                                                         "takes a million commands",
-	"ERR the entries exceed client-output-buffer-limit, ask for fewer":                                                        "takes hundreds of MB of slow commands",
+	"ERR the entries exceed client-output-buffer-limit, ask for fewer":                                                        "needs a slow log of many MB",
 	"ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients": "the memory must run out between a command and its reply",
 }
 
