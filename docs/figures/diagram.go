@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// diagram is a picture of boxes and arrows, for docs/README.md and docs/concepts.md.
+// diagram is a picture of boxes and arrows, for README.md, docs/concepts.md and docs/how-it-works.md.
 type diagram struct {
 	name, title string
 	height      int
@@ -166,6 +166,16 @@ func diagrams() []*diagram {
 			words{200, 30, output, "leader killed"}, arrow{240, 36, 240, 57, ""},
 			words{478, 30, output, "new leader elected"}, arrow{520, 36, 520, 57, ""},
 			words{14, 146, grey, "local: each node admits its share of what was left, and charges it to the new leader later\nopen: each node admits up to backstop times the limit\nclosed: each call gets an error, and the caller decides"},
+		}},
+		{"group", "Groups: the hash of a key selects its group, and each group has its own leader", 260, []part{
+			words{14, 24, grey, "the key"}, words{206, 24, grey, "its hash slot"}, words{368, 24, grey, "its group"}, words{590, 24, grey, "the group's leader"},
+			box{14, 36, 130, 56, caller, "key\nuser:45"}, box{14, 114, 130, 56, caller, "key\nuser:44"}, box{14, 192, 130, 56, caller, "key\nuser:42"},
+			arrow{146, 64, 203, 64, "hash"}, arrow{146, 142, 203, 142, "hash"}, arrow{146, 220, 203, 220, "hash"},
+			box{206, 36, 100, 56, paper, "slot\n3823"}, box{206, 114, 100, 56, paper, "slot\n7886"}, box{206, 192, 100, 56, paper, "slot\n15880"},
+			arrow{308, 64, 365, 64, ""}, arrow{308, 142, 365, 142, ""}, arrow{308, 220, 365, 220, ""},
+			box{368, 36, 160, 56, paper, "group 0\nslots 0 to 5460"}, box{368, 114, 160, 56, paper, "group 1\nslots 5461 to 10921"}, box{368, 192, 160, 56, paper, "group 2\nslots 10922 to 16383"},
+			arrow{530, 64, 587, 64, ""}, arrow{530, 142, 587, 142, ""}, arrow{530, 220, 587, 220, ""},
+			box{590, 36, 156, 56, server, "node n1\ndecides for group 0"}, box{590, 114, 156, 56, server, "node n2\ndecides for group 1"}, box{590, 192, 156, 56, server, "node n3\ndecides for group 2"},
 		}},
 	}
 }
