@@ -139,7 +139,8 @@ func (p *Report) Row() string {
 		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
 }
 
-// why names the checks that did not pass, each with its first violation, for a cell of a table.
+// why names the checks that did not pass, each with its first violation, for a cell of a
+// table. It links to the heading of docs/reliability.md that explains failed rows.
 func (p *Report) why() string {
 	var checks []string
 	for _, f := range p.run.findings {
@@ -152,7 +153,7 @@ func (p *Report) why() string {
 		}
 		checks = append(checks, f.Check+": "+what)
 	}
-	return " (" + strings.ReplaceAll(strings.Join(checks, "; "), "|", `\|`) + ")"
+	return " (" + strings.ReplaceAll(strings.Join(checks, "; "), "|", `\|`) + "; [why](reliability.md#what-failed-and-why))"
 }
 
 // FrontsHead begins a Markdown table of the answers to gateways, whose rows are Fronts.

@@ -33,5 +33,5 @@ func TestTheRowOfAFailureSaysWhy(t *testing.T) {
 		{Check: "live", Text: "of 9 calls", Details: []string{"late: 15 % | above 10 %", "unknown: 3 %"}},
 		{Check: "tables", Text: "2 differ"},
 	}}
-	require.Contains(t, (&Report{run: r}).Row(), `| **fail** (live: late: 15 % \| above 10 %; tables: 2 differ) |`)
+	require.Contains(t, (&Report{run: r}).Row(), `| **fail** (live: late: 15 % \| above 10 %; tables: 2 differ; [why](reliability.md#what-failed-and-why)) |`)
 }
