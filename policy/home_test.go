@@ -32,6 +32,35 @@ func TestHomeOfAPolicy(t *testing.T) {
 	f("descriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 1}}]", "")
 }
 
+func TestCeilingsOfAPolicy(t *testing.T) {
+	f := func(text string, ok bool, home string, ceilings ...string) *policy.Definition {
+		t.Helper()
+		d := policytest.Record(t, "p", text).Definition
+		name, fits := d.CeilingName()
+		require.Equal(t, []any{ok, home}, []any{fits, name})
+		var names []string
+		for _, l := range d.Ceilings() {
+			names = append(names, l.Name)
+		}
+		require.Equal(t, ceilings, names)
+		return d
+	}
+	none := f("limits: {a: {by: tenant, rate: 1/s}}", true, "")
+	f("limits: {a: {by: tenant, rate: 1/s}, b: {rate: 9/s}}", true, "")
+	f("home: []\nlimits: {a: {by: tenant, rate: 1/s}, b: {rate: 9/s}}", true, "")
+	all := f("home: tenant\nlimits: {a: {by: tenant, rate: 1/s}, b: {rate: 9/s}, c: {rate: 9/m}}", true, "", "b", "c")
+	ip := f("home: tenant\nlimits: {a: {by: tenant, rate: 1/s}, b: {by: [user, {ip: {v4: 24}}], rate: 9/s}, c: {by: ip, rate: 9/m}}", true, "ip", "b", "c")
+	other := f("home: tenant\nlimits: {a: {by: tenant, rate: 1/s}, b: {by: [user, ip], rate: 9/s}}", true, "user", "b")
+	require.Equal(t, "ip v4 24 v6 64", ip.CeilingText())
+	for i, d := range []*policy.Definition{all, ip, other} {
+		require.False(t, d.MovesFrom(none), "no ceiling had counters before")
+		require.False(t, none.MovesFrom(d))
+		for j, old := range []*policy.Definition{all, ip, other} {
+			require.Equal(t, i != j, d.MovesFrom(old))
+		}
+	}
+}
+
 // The value of the home is the same in the call and in the keys of all its counters, also
 // when limits cut addresses to networks of different sizes.
 func TestValueOfTheHome(t *testing.T) {
@@ -56,7 +85,7 @@ policies:
 		}
 		p := s.Policy([]byte(name))
 		for i := range c.Applied {
-			is, ok := p.AppendHomeOfKey(nil, c.Applied[i].Key)
+			is, ok := p.AppendHomeOfKey(nil, c.Applied[i].Key, c.Applied[i].Limit)
 			require.True(t, ok)
 			require.Equal(t, string(value), string(is), "%s", c.Applied[i].Key)
 		}
@@ -85,11 +114,11 @@ policies:
 	c = policytest.Call(t, s, "none", "user", "bob")
 	_, ok = c.AppendHome(nil)
 	require.False(t, ok)
-	_, ok = s.Policy([]byte("none")).AppendHomeOfKey(nil, []byte("@none:a;user=bob"))
+	_, ok = s.Policy([]byte("none")).AppendHomeOfKey(nil, []byte("@none:a;user=bob"), nil)
 	require.False(t, ok)
-	_, ok = s.Policy([]byte("plain")).AppendHomeOfKey(nil, []byte("@plain:a;user=bob"))
+	_, ok = s.Policy([]byte("plain")).AppendHomeOfKey(nil, []byte("@plain:a;user=bob"), nil)
 	require.False(t, ok)
-	_, ok = s.Policy([]byte("net")).AppendHomeOfKey(nil, []byte("@net:a;ip=x"))
+	_, ok = s.Policy([]byte("net")).AppendHomeOfKey(nil, []byte("@net:a;ip=x"), nil)
 	require.False(t, ok)
 	c.SetHome(s.Policy([]byte("net")), [][]byte{[]byte("ip"), []byte("x")}, false)
 	_, ok = c.AppendHome(nil)

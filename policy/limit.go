@@ -43,6 +43,8 @@ type Limit struct {
 	Wait int64
 	// Penalty is for callers whom the limit denies; nil for none.
 	Penalty *Penalty
+	// Ceiling is set if `by` does not have the policy's home.
+	Ceiling bool
 	// Policy is the limit's policy, and Index is the limit's position in it.
 	Policy *Policy
 	Index  int

@@ -91,8 +91,11 @@ type Policy struct {
 	// Penalties is set if a limit has a penalty.
 	Penalties bool
 	// Slots is set if a limit is of concurrent calls.
-	Slots     bool
+	Slots bool
+	// Ceilings is set if the policy has ceilings: limits whose `by` does not have the home.
+	Ceilings  bool
 	home      homePart
+	ceiling   homePart // of the ceilings
 	OnFailure Failure
 	// Durability is what the answers wait for.
 	Durability Durability

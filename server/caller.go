@@ -362,6 +362,15 @@ func (c *Caller) insist(ctx context.Context, of uint16, args [][]byte) error {
 	}
 }
 
+// askGroup implements checks.Ask.
+func (c *Caller) askGroup(group int, args [][]byte) (resp.Reply, error) {
+	reply, err := c.in(c.srv.ending, uint16(group), args)
+	if errors.Is(err, ErrBusy) || errors.Is(err, ErrClosed) {
+		return resp.Reply{Type: '-', Str: errLegsBusy}, nil
+	}
+	return reply, err
+}
+
 // in runs a command in a partition.
 func (c *Caller) in(ctx context.Context, of uint16, args [][]byte) (resp.Reply, error) {
 	ln, err := c.borrow()

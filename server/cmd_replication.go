@@ -144,4 +144,11 @@ func (s *Server) infoReplication(w *infoWriter) {
 	w.field("headgate_degraded_answers", s.stats.counts[countDegraded].Load())
 	w.field("headgate_refused_without_leader", s.stats.counts[countUndecided].Load())
 	w.field("headgate_uncertain_answers", s.stats.counts[countUncertain].Load())
+	if len(s.parts) > 1 {
+		two := s.checks.TwoGroups()
+		w.field("headgate_two_group_checks", two.Asked)
+		w.field("headgate_two_group_cancelled", two.Cancelled)
+		w.field("headgate_two_group_kept", two.Kept)
+		w.field("headgate_two_group_unknown", two.Unknown)
+	}
 }

@@ -13,7 +13,7 @@ import (
 
 // tellDecision logs a command with its reply, if the command is about limits.
 func (c *conn) tellDecision(cmd *command.Spec, args [][]byte, reply []byte) {
-	if cmd.Flags&command.Limit == 0 || c.relayed {
+	if cmd.Flags&command.Limit == 0 || cmd.Flags&command.Guarded != 0 || c.relayed {
 		return
 	}
 	from := decisions.Origin{Front: decisions.Redis}

@@ -148,13 +148,18 @@ func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailur
 	}
 	switch h.Failure {
 	case policy.FailOpen:
-		return partition.FailOpen, h
+		by = partition.FailOpen
 	case policy.FailClosed:
-		return partition.FailClosed, h
+		by = partition.FailClosed
 	case policy.FailLocal:
-		return partition.FailLocal, h
+		by = partition.FailLocal
+	default:
+		by = c.lane.part.OnFailure()
 	}
-	return c.lane.part.OnFailure(), h
+	if h.NoShare && by == partition.FailLocal {
+		by = partition.FailClosed
+	}
+	return by, h
 }
 
 // countDegraded runs a step about counters without the leader. The step writes its reply.

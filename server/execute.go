@@ -33,7 +33,7 @@ func (c *conn) execute(args [][]byte) {
 		l.count(cmd)
 		c.handle(call, cmd, args)
 		l.countDecisions(call)
-		if call.Sync != command.SyncDefault {
+		if call.Sync != command.SyncDefault && c.stall&stallWorker == 0 {
 			l.durability(call)
 		}
 		if call.Refused() || call.Commit.Ticket == partition.TicketLost {
@@ -119,7 +119,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		if call.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
 		}
-		if m&modeDecisions != 0 {
+		if m&modeDecisions != 0 && c.stall&stallWorker == 0 {
 			c.tellDecision(cmd, args, l.w.B[start:])
 		}
 	}
@@ -234,8 +234,8 @@ func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 	}
 }
 
-// turnClient returns the connection's client, for the turns of slow steps.
-func (c *conn) turnClient() turns.Client {
+// turnClient returns the client of a connection, for the turns of slow steps.
+func turnClient(c *conn) turns.Client {
 	address, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
 		address = c.addr
@@ -359,7 +359,7 @@ func (c *conn) blockSync(size int, ended func(), job func(w *resp.Writer, spent 
 		reply(command.SyncDefault, 0)
 	}
 	spent.run.Store(&run)
-	if !p.submitOf(c.turnClient(), workKind(cmd), decides, spent.begin) && spent.run.Swap(nil) != nil {
+	if !p.submitOf(turnClient(c), workKind(cmd), decides, spent.begin) && spent.run.Swap(nil) != nil {
 		refuse(errWorkersBusy)
 		return
 	}
@@ -408,6 +408,53 @@ func wait(c *conn, call *command.Call, job func(w *resp.Writer)) {
 		c.post(func() {
 			c.jobArgs = nil
 			c.unblock(w, ticket, sync)
+		})
+	}()
+}
+
+// Aside implements command.Host.
+func (c *conn) Aside(call *command.Call, job func(call *command.Call) (then func())) {
+	part, decides := c.lane.part, c.decides(call.Spec)
+	inner := &command.Call{
+		Spec: call.Spec, Args: command.CloneArgs(call.Args), W: &resp.Writer{RESP3: c.resp3}, Now: call.Now,
+		Sess: call.NewSession(), Host: c, OnWorker: true,
+	}
+	c.jobArgs, c.jobPortion, c.jobSince = clipArgs(call.Args), c.lane.at, 0
+	if decides {
+		c.jobSince = c.lane.since
+		c.srv.workers.deciding.Add(1)
+	}
+	c.stall |= stallWorker
+	go func() {
+		begin := time.Now()
+		then := job(inner)
+		ticket := uint64(0)
+		if decides {
+			ticket = jobTicket(part)
+			c.srv.workers.deciding.Add(-1)
+		}
+		if then != nil { // not before: a handover waits for jobs that decide
+			then()
+		}
+		inner.Sess.Close()
+		if inner.Refused() {
+			inner.W.Cut(0)
+			c.srv.uncertain(inner.W)
+		}
+		took := time.Since(begin)
+		c.post(func() {
+			l, w := c.lane, inner.W
+			c.srv.record(c, inner.Spec, c.jobArgs, took)
+			c.jobArgs = nil
+			l.turnTo(inner.Spec)
+			l.countDecisions(inner)
+			if len(w.B) > 0 && w.B[0] == '-' {
+				l.sawError(c, inner.Spec, w.B)
+			}
+			if (c.mode|l.mode)&modeDecisions != 0 {
+				c.tellDecision(inner.Spec, inner.Args, w.B)
+			}
+			c.unblock(w, ticket, inner.Sync)
 		})
 	}()
 }

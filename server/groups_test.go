@@ -24,9 +24,14 @@ type groupsNode struct {
 
 // startGroups starts a node with a group for each role.
 func startGroups(t testing.TB, cfg Config, roles ...partition.Role) *groupsNode {
+	return startGroupsAt(t, cfg, nil, roles...)
+}
+
+// startGroupsAt is startGroups with a clock.
+func startGroupsAt(t testing.TB, cfg Config, clock *engine.Clock, roles ...partition.Role) *groupsNode {
 	n := new(groupsNode)
 	cfg.Parts, cfg.ForwardTimeout = nil, patience
-	engines := engine.NewEngines(engine.Config{}, len(roles))
+	engines := engine.NewEngines(engine.Config{Clock: clock}, len(roles))
 	for i, role := range roles {
 		f := newFakeCluster(role)
 		n.groups = append(n.groups, f)

@@ -27,12 +27,15 @@ func homesOf(n int) (values []string) {
 }
 
 // startHomes starts a server that leads n groups.
-func startHomes(t *testing.T, n int) *groupsNode {
+func startHomes(t *testing.T, n int) *groupsNode { return startHomesAt(t, n, nil) }
+
+// startHomesAt is startHomes with a clock.
+func startHomesAt(t *testing.T, n int, clock *engine.Clock) *groupsNode {
 	roles := make([]partition.Role, n)
 	for i := range roles {
 		roles[i] = partition.Leading
 	}
-	s := startGroups(t, Config{}, roles...)
+	s := startGroupsAt(t, Config{}, clock, roles...)
 	for _, p := range s.parts { // nothing waits for commits
 		p.Release(1, nil)
 	}
@@ -96,7 +99,8 @@ func failed(t *testing.T, reply any) error {
 // set sets a policy.
 func (n *groupsNode) set(t *testing.T, name, text string) {
 	t.Helper()
-	require.IsType(t, int64(0), dial(t, n.addr).call("RL.POLICY SET "+name+" \""+text+"\""))
+	reply := dial(t, n.addr).call("RL.POLICY SET " + name + " \"" + text + "\"")
+	require.IsType(t, int64(0), reply, "%v", reply)
 }
 
 const payPolicy = "limits: {all: {by: tenant, rate: 5/h}, user: {by: [tenant, user], rate: 2/h}}"

@@ -64,7 +64,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	for i, p := range cfg.Parts {
 		engines[i] = p.Engine
 	}
-	homes := checks.NewHomes(engines, keySlot)
+	homes := checks.NewHomes(engines, keySlot, s.caller.askGroup)
 	s.policies = policies.NewBook(s.engine, homes, cfg.Logger, cfg.NoGateways, s.events, tallies)
 	s.checks = checks.New(homes, s.policies, tallies, s.events)
 	s.memory.init(s, func() int { return s.scripts.Slow() })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -39,6 +40,7 @@ type Stats struct {
 	Undecided        uint64   // commands refused because there was no leader
 	Uncertain        uint64   // commands answered UNCERTAIN
 	Redirects        []uint64 // commands answered MOVED, by the index of the partition
+	TwoGroups        checks.TwoGroups
 }
 
 // streamStripes is how many sets of counters the streams share. It is enough that two
@@ -221,6 +223,7 @@ func (s *Server) Stats() Stats {
 		Undecided:        st.counts[countUndecided].Load(),
 		Uncertain:        st.counts[countUncertain].Load(),
 		Redirects:        redirects,
+		TwoGroups:        s.checks.TwoGroups(),
 	}
 }
 

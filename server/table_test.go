@@ -30,7 +30,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	const own = "hello auth quit reset" + client
 	f(command.Exec, "exec")
 	f(command.Wait, "wait")
-	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.lease rl.acquire rl.check rl.descriptors rl.reserve")
+	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.lease rl.acquire rl.check rl.ceiling rl.descriptors rl.reserve")
 	f(command.Counter, "incr decr incrby decrby increx get mget exists set setnx setex psetex"+
 		" ttl pttl expiretime pexpiretime expire pexpire expireat pexpireat")
 	f(command.Unpaused, client+help)

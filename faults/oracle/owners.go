@@ -18,8 +18,8 @@ import (
 
 // Owners checks that every effect of a key is in the group that owns the key's slot. The counters and strikes of a policy
 // are in the group that owns the slot of the policy's home: an attribute that is in all keys of the policy. The oracle does
-// not know which one. So it checks that one attribute explains the groups of all keys. The counters of a policy without a
-// home are in group 0. Holds are in the group of the slot in their names, or in group 0. Group 0 also has the records of
+// not know which one. So it checks that one attribute explains the groups of all keys. A second attribute, or the policy's
+// name, may explain the limits that do not count by the first. The counters of a policy without a home are in group 0. Holds are in the group of the slot in their names, or in group 0. Group 0 also has the records of
 // policies and scripts.
 type Owners struct {
 	groups int
@@ -28,7 +28,8 @@ type Owners struct {
 	payloads, effects int
 	owned             map[int]int     // effects, by group
 	told              map[string]bool // keys of violations: one says it for all nodes and effects
-	// homes has the attributes that can be the homes of policies, by their names; "" is group 0.
+	// homes has the attributes that can be the homes of limits, by `policy:limit`. "" is group 0, and ownName is the name of
+	// the policy.
 	homes  map[string][]string
 	reader effects.Reader
 }
@@ -117,14 +118,19 @@ func (o *Owners) ownerOfHold(key []byte) int {
 // ownerOfCounter returns group if an attribute can be the home of the counter's policy that says so, else a group that would
 // be right. certain reports that the key is a counter; attributes that do not explain its group cannot be the home then.
 func (o *Owners) ownerOfCounter(key []byte, group int, certain bool) int {
-	name, _, pairs, ok := policy.ParseKey(key)
+	name, id, pairs, ok := policy.ParseKey(key)
 	if !ok {
 		return 0 // a counter of descriptors
 	}
-	known, seen := o.homes[name]
+	limit := name + ":" + id
+	known, seen := o.homes[limit]
 	var fit []string
 	owner := 0
-	for _, pair := range append(pairs, policy.Pair{}) {
+	pairs = append(pairs, policy.Pair{})
+	if len(pairs) == 1 {
+		pairs = append(pairs, policy.Pair{Name: ownName, Value: name})
+	}
+	for _, pair := range pairs {
 		if seen && !slices.Contains(known, pair.Name) {
 			continue
 		}
@@ -139,9 +145,36 @@ func (o *Owners) ownerOfCounter(key []byte, group int, certain bool) int {
 		return owner
 	}
 	if certain {
-		o.homes[name] = fit
+		o.homes[limit] = fit
 	}
 	return group
+}
+
+// ownName stands for the name of a policy, which no attribute has.
+const ownName = "@"
+
+// spread returns the policies whose limits need more than a home and one other group.
+func (o *Owners) spread() (names []string) {
+	limits := make(map[string][][]string) // by policy
+	for limit, homes := range o.homes {
+		name, _, _ := strings.Cut(limit, ":")
+		limits[name] = append(limits[name], homes)
+	}
+	for name, each := range limits {
+		explains := func(home, ceiling string) bool {
+			return !slices.ContainsFunc(each, func(homes []string) bool {
+				return !slices.Contains(homes, home) && (home == "" || ceiling == "" || !slices.Contains(homes, ceiling))
+			})
+		}
+		all := slices.Concat(each...)
+		if !slices.ContainsFunc(all, func(home string) bool {
+			return slices.ContainsFunc(all, func(ceiling string) bool { return explains(home, ceiling) })
+		}) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // homeOf returns the group of callers with an attribute, if it is their home. The pair without a name is no home. any
@@ -174,6 +207,9 @@ func (o *Owners) Finding(unread error) Finding {
 	}
 	if o.effects == 0 {
 		f.violate("nothing was read")
+	}
+	for _, name := range o.spread() {
+		f.violate("the counters of policy %s have no home, or need more than two groups: %v", name, o.homes)
 	}
 	return f
 }

@@ -84,6 +84,11 @@ func written(groups, shift int) *groupLogs {
 		l.put(at, 4, "@home:all;tenant="+home)
 		l.put(at, 5, fmt.Sprintf("@+home;%d;%d", i, slotOf([]byte(home))))
 		l.put(at, 6, "@home:all;tenant="+home)
+		net := fmt.Sprint("n", i%5)
+		l.put(route("two"), 4, "@two:all")
+		l.put(at, 4, fmt.Sprintf("@two:user;user=%d;tenant=%s", i, home))
+		l.put(at, 4, fmt.Sprintf("@nets:user;user=%d;tenant=%s", i, home))
+		l.put(route(net), 4, fmt.Sprintf("@nets:net;net=%s;zone=%d", net, i))
 		lease := fmt.Sprint("@api:minute;user=", i)
 		l.put(policies, 2, lease)
 		l.put(policies, 3, lease)
@@ -125,7 +130,8 @@ func TestOwnersSeeAWrongGroup(t *testing.T) {
 		require.Equal(t, g == 0, l.judge(t, groups).OK, "a script in group %d", g)
 	}
 	tenant := func(key string) int { return partition.GroupOf(slotOf([]byte(key)), groups) }
-	for key, owner := range map[string]int{"@home:all;tenant=t1": tenant("t1"), "@home:minute;user=5;tenant=t2": tenant("t2"), "@api:minute;user=9": 0} {
+	for key, owner := range map[string]int{"@home:all;tenant=t1": tenant("t1"), "@home:minute;user=5;tenant=t2": tenant("t2"), "@api:minute;user=9": 0,
+		"@two:all": tenant("two"), "@two:user;tenant=t3;user=4": tenant("t3"), "@nets:net;zone=3;net=n2": tenant("n2")} {
 		for g := range groups {
 			for _, kind := range []int{4, 6} {
 				l := written(groups, 0)
@@ -143,6 +149,11 @@ func TestOwnersSeeAWrongGroup(t *testing.T) {
 		l.enc[g].System(effects.SystemKey{Kind: effects.SystemPolicy, Name: confirmedRecord}, []byte("7"))
 		require.True(t, l.judge(t, groups).OK)
 	}
+	l := written(groups, 0)
+	for i := range 50 {
+		l.put(tenant(fmt.Sprint("u", i)), 4, fmt.Sprintf("@nets:third;user=u%d", i))
+	}
+	require.False(t, l.judge(t, groups).OK, "a third group")
 	require.False(t, written(12, 0).judge(t, 11).OK, "a group too many")
 	require.False(t, newGroupLogs(3).judge(t, 3).OK, "nothing to read")
 }

@@ -69,7 +69,7 @@ var policyEntries = []entry[policy.Definition]{
 		print: func(d *policy.Definition) string {
 			return said(d.Hold != policy.Hold{}, Inline(fieldsOf(holdEntries, &d.Hold)))
 		}},
-	{key: "home", value: "attribute | []", none: "the first attribute that `by` of every limit has", about: "with several groups: callers with the same value of this attribute are decided in one group. []: the first group decides all callers", schema: anyOf(nameSchema, schema{"type": "array", "items": nameSchema, "maxItems": 1}),
+	{key: "home", value: "attribute | []", none: "the first attribute that `by` of every limit has", about: "with several groups: callers with the same value of this attribute are decided in one group. Limits that do not count by it are ceilings, in a second group. []: the first group decides all callers", schema: anyOf(nameSchema, schema{"type": "array", "items": nameSchema, "maxItems": 1}),
 		read:  func(r *reader, n *yaml.Node, d *policy.Definition) { d.Homed, d.Home = true, readHome(r, n) },
 		print: func(d *policy.Definition) string { return homeText(d) }},
 	{key: "limits", value: "{name: limit, …}", about: "the limits, 1 to 16, in the order of replies; all that apply must pass", schema: mapOf(refTo("limit")),

@@ -1,8 +1,6 @@
 package grammar
 
 import (
-	"slices"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate-io/headgate/policy"
@@ -22,14 +20,38 @@ func readHome(r *reader, n *yaml.Node) []policy.Scalar {
 	return names
 }
 
-// checkHome checks that every limit counts by the home.
+// checkHome checks the home of the text. A call may need a second group, for the limits that
+// do not count by the home, but not a third.
 func checkHome(r *reader, d *policy.Definition) {
-	choices := d.HomeChoices()
 	for _, home := range d.Home {
-		if len(d.Limits) > 0 && !slices.Contains(choices, home.S) {
-			r.failAt(home.Place, "every limit must count by %q, alone and not as one of several (a|b), or it cannot be the home%s", policy.Clip(home.S), policy.Nearest(home.S, choices))
+		ceilings := d.Ceilings()
+		if len(ceilings) == 0 {
+			return
+		}
+		if len(ceilings) == len(d.Limits) {
+			r.failAt(home.Place, "a limit must count by %q, alone and not as one of several (a|b), or it cannot be the home%s", policy.Clip(home.S), policy.Nearest(home.S, counted(d)))
+			return
+		}
+		if _, ok := d.CeilingName(); !ok {
+			r.failAt(ceilings[0].Place, "a call would need a third group: the limits that do not count by %q, the home, must all count by one other attribute, or by nothing", policy.Clip(home.S))
+		}
+		if d.Hold != (policy.Hold{}) {
+			r.failAt(ceilings[0].Place, "a policy with hold needs limits that all count by %q, the home: a hold is in one group", policy.Clip(home.S))
+		}
+		for _, l := range d.Limits {
+			if l.Algorithm == policy.Concurrent {
+				r.failAt(l.Place, "a policy with a limit of concurrent calls needs limits that all count by %q, the home: a slot is in one group", policy.Clip(home.S))
+			}
 		}
 	}
+}
+
+// counted returns the attributes by which a limit counts, alone.
+func counted(d *policy.Definition) (names []string) {
+	for _, l := range d.Limits {
+		names = append(names, (&policy.Definition{Limits: []*policy.LimitDef{l}}).HomeChoices()...)
+	}
+	return names
 }
 
 // homeText returns the home of the text in the grammar's form; "" if the text has none.
@@ -56,7 +78,7 @@ func HomeWarnings(rec *policy.Record) []*policy.Error {
 	}
 	switch choices := d.HomeChoices(); len(choices) {
 	case 0:
-		return warn("no attribute is in `by` of every limit, so the first group decides all calls of the policy: write `home: []` if that is right")
+		return warn("no attribute is in `by` of every limit, so the first group decides all calls of the policy: write `home: []` if that is right, or name the home of most limits")
 	case 1:
 		return nil
 	default:

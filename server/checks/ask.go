@@ -99,6 +99,9 @@ func (m *checkMemory) collect(call *command.Call, applied []policy.Applied, o *e
 			}
 			continue
 		}
+		if !m.part.has(l.Limit) {
+			continue
+		}
 		ready, ok := l.Numbers.Handle.(engine.Ready)
 		if !ok {
 			var err error

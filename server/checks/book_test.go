@@ -36,5 +36,5 @@ func setOf(t *testing.T, e *engine.Engine, texts map[string]string) *policy.Set 
 
 // newTestChecker returns the commands on one set of policies.
 func newTestChecker(e *engine.Engine, set *policy.Set) *Checker {
-	return New(NewHomes([]*engine.Engine{e}, nil), fixed{set}, NewTallies(), events.New())
+	return New(NewHomes([]*engine.Engine{e}, nil, nil), fixed{set}, NewTallies(), events.New())
 }

@@ -36,7 +36,11 @@ func (c *Checker) check(call *command.Call) {
 				return
 			}
 		}
-		if !c.homes.place(call, m) {
+		if !c.homes.place(call, m, p) {
+			return
+		}
+		if _, two := c.homes.splits(call, m); two {
+			c.inTwo(call, m, p, c.checkInTwo)
 			return
 		}
 		if p.Slots && !m.args.force { // it holds the slots that it takes
@@ -58,6 +62,15 @@ func (c *Checker) check(call *command.Call) {
 		}
 		c.answer(call, m, &a)
 		return
+	}
+}
+
+// checkInTwo is an RL.CHECK of two groups.
+func (c *Checker) checkInTwo(call *command.Call) twoCall {
+	return twoCall{
+		name:   call.Args[1],
+		parse:  func(m *checkMemory) error { return m.args.parseNamed(call.Args[2:], false) },
+		answer: func(m *checkMemory, a *answer) { c.answer(call, m, a) },
 	}
 }
 

@@ -90,7 +90,7 @@ func (c *Checker) descriptors(call *command.Call) {
 			c.refuseUnknown(call, call.Args[1])
 			return
 		}
-		if c.homes.Several() && !c.homes.placeAll(call, m, p) {
+		if !c.homes.oneGroup(call, p, errTwoDescriptors) || c.homes.Several() && !c.homes.placeAll(call, m, p) {
 			return
 		}
 		err := x.decide(call, p, engine.CheckOptions{Peek: x.args.options.peek, Anew: try > 0})

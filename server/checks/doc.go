@@ -12,6 +12,8 @@
 //	ask.go      decides the limits that apply, in one step
 //	reply.go    writes the reply, from parts that forms.go has made once
 //	tally.go    counts; tell.go reports denials as events
+//	homes.go    with several groups: which of them decides a call;
+//	            two.go runs a call that needs two
 //
 // RL.RESERVE goes from args.go to reserve.go, and then to ask.go. An RL.CHECK that has
 // an ID or takes slots goes the same way. RL.DESCRIPTORS has its own files,

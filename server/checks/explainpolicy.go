@@ -41,8 +41,25 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 	}
 	m.args.peek, m.args.printed = true, true
 	err := m.match(p, call.Now)
-	if err == nil && !c.homes.place(call, m) {
+	if err == nil && !c.homes.place(call, m, p) {
 		return
+	}
+	if err == nil {
+		if _, two := c.homes.splits(call, m); two {
+			c.inTwo(call, m, p, func(call *command.Call) twoCall {
+				return twoCall{
+					name: call.Args[2],
+					parse: func(m *checkMemory) error {
+						err := m.args.parse(call.Args[3:])
+						m.args.peek, m.args.printed = true, true
+						return err
+					},
+					answer: func(m *checkMemory, a *answer) { c.showPolicy(call, m, p, a, true) },
+					shows:  true,
+				}
+			})
+			return
+		}
 	}
 	var a answer
 	if err == nil {
@@ -52,6 +69,12 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 		m.fail(call, err)
 		return
 	}
+	c.showPolicy(call, m, p, &a, false)
+}
+
+// showPolicy replies an RL.EXPLAIN POLICY. two reports that the call was decided in two
+// steps.
+func (c *Checker) showPolicy(call *command.Call, m *checkMemory, p *policy.Policy, a *answer, two bool) {
 	// After Explain the keys of the answer are no longer valid.
 	each := make(map[*policy.Limit]algo.Decision, len(a.applied))
 	for i := range a.applied {
@@ -74,6 +97,9 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 		f := &findings[i]
 		line := command.NewPairs(w)
 		explainFinding(line, f)
+		if two {
+			line.Int("step", 1+command.Truth(f.Limit.Ceiling))
+		}
 		if c := f.Limit.Calendar; c != nil {
 			begin, end := c.Around(call.Now)
 			line.Int("window_begin_ms", begin/1e6)

@@ -14,7 +14,7 @@ func (c *Checker) headless(args [][]byte) command.Headless {
 	if p == nil {
 		return command.Headless{Failure: policy.FailClosed}
 	}
-	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true}
+	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true, NoShare: p.Ceilings && c.homes.Several()}
 	var a checkArgs
 	if wire.SaysHeadless(args[2:]) && a.parseReserve(args[2:]) == nil {
 		a.headless(&h)

@@ -24,14 +24,20 @@ import (
 // a change of the policy has moved the home, and the caller tries again. So one version of a
 // policy never counts one caller in two groups.
 //
+// A call on a policy with ceilings may also need a second group: see two.go.
+//
 // A hold of such a call is named `policy;id;slot`, so its settlement finds the group.
 
 // Homes finds the groups of calls.
 type Homes struct {
 	engines []*engine.Engine // of the groups
 	book    Book
+	ask     Ask
+	two     twoCounts
 	slotOf  func(key []byte) uint16
 	calls   sync.Pool // of *homing
+	// memories has a *checkMemory for each call of two groups that runs.
+	memories sync.Pool
 }
 
 // homing is the memory in which a home is found.
@@ -42,8 +48,9 @@ type homing struct {
 
 // NewHomes returns the homes of calls on some engines, one of each group. slotOf returns the
 // hash slot of a key.
-func NewHomes(engines []*engine.Engine, slotOf func(key []byte) uint16) *Homes {
-	h := &Homes{engines: engines, slotOf: slotOf}
+func NewHomes(engines []*engine.Engine, slotOf func(key []byte) uint16, ask Ask) *Homes {
+	h := &Homes{engines: engines, slotOf: slotOf, ask: ask}
+	h.memories.New = func() any { return newMemory() }
 	h.calls.New = func() any { return &homing{matched: matched{call: policy.NewCall()}} }
 	return h
 }
@@ -73,9 +80,18 @@ func (h *Homes) slot(x *homing, p *policy.Policy, pairs [][]byte, printed bool) 
 	return h.slotIn(x.call, &x.value)
 }
 
-// slotIn returns the slot of the home of a call whose attributes are set.
+// slotIn returns the slot of the home of a call whose attributes are set. Without a value of
+// the home, only ceilings can be charged, so it is their slot.
 func (h *Homes) slotIn(c *policy.Call, scratch *[]byte) (slot uint16, ok bool) {
-	if *scratch, ok = c.AppendHome((*scratch)[:0]); ok {
+	if *scratch, ok = c.AppendHome((*scratch)[:0]); !ok {
+		return h.ceilingIn(c, scratch)
+	}
+	return h.slotOf(*scratch), true
+}
+
+// ceilingIn returns the slot of the ceilings of a call whose attributes are set.
+func (h *Homes) ceilingIn(c *policy.Call, scratch *[]byte) (slot uint16, ok bool) {
+	if *scratch, ok = c.AppendCeiling((*scratch)[:0]); ok {
 		slot = h.slotOf(*scratch)
 	}
 	return slot, ok
@@ -220,12 +236,16 @@ func (h *Homes) keyHome(key []byte) (slot uint16, ok bool) {
 	}
 	set, _ := h.book.Current()
 	p := set.Policy([]byte(name))
-	if p == nil || p.LimitWithID(id) == nil && (p.Descriptors() == nil || id != policy.DescriptorsID) {
+	if p == nil {
+		return 0, false
+	}
+	l := p.LimitWithID(id)
+	if l == nil && (p.Descriptors() == nil || id != policy.DescriptorsID) {
 		return 0, false
 	}
 	x := h.borrow()
 	defer h.giveBack(x)
-	if x.value, ok = p.AppendHomeOfKey(x.value[:0], key); !ok {
+	if x.value, ok = p.AppendHomeOfKey(x.value[:0], key, l); !ok {
 		return 0, true
 	}
 	return h.slotOf(x.value), true
@@ -246,9 +266,12 @@ func slotOfHold(hold []byte) (slot uint16, ok bool) {
 
 // place notes the slot of the call, which is matched with its policy, and reports whether
 // its group decides here. If another group does, place replies that the caller tries again.
-func (h *Homes) place(call *command.Call, m *checkMemory) bool {
+func (h *Homes) place(call *command.Call, m *checkMemory, p *policy.Policy) bool {
 	if !h.Several() {
 		return true
+	}
+	if call.InExec && !h.oneGroup(call, p, errTwoStep) {
+		return false
 	}
 	m.slot, m.homed = h.slotIn(m.call, &m.home)
 	return h.here(call, m)

@@ -73,7 +73,18 @@ func (c *Checker) Lease(call *command.Call, args [][]byte) {
 			call.Error(errLeaseSlots.Error())
 			return
 		}
-		if !c.homes.place(call, m) {
+		if !c.homes.place(call, m, p) {
+			return
+		}
+		if _, two := c.homes.splits(call, m); two { // nobody lends units of two groups
+			at := len(call.Args) - len(args)
+			c.inTwo(call, m, p, func(call *command.Call) twoCall {
+				return twoCall{
+					name:   call.Args[at],
+					parse:  func(m *checkMemory) error { return m.args.parseLease(call.Args[at+1:]) },
+					answer: func(m *checkMemory, a *answer) { c.answerLease(call, m, a, new(engine.Leased)) },
+				}
+			})
 			return
 		}
 		l := leaser{Limiter: limits, sess: call.Sess, req: engine.PolicyLease{
@@ -137,8 +148,11 @@ func (c *Checker) GiveBack(call *command.Call, args [][]byte) {
 	if p == nil {
 		return
 	}
-	if !c.homes.place(call, m) {
+	if !c.homes.place(call, m, p) {
 		return
+	}
+	if _, two := c.homes.splits(call, m); two {
+		m.part = homePart
 	}
 	var o engine.CheckOptions
 	if _, err = m.collect(call, m.call.Applied, &o); err != nil {
@@ -163,7 +177,7 @@ func (c *Checker) LeaseHeadless(args [][]byte) command.Headless {
 	if p == nil {
 		return command.Headless{Failure: policy.FailClosed}
 	}
-	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true}
+	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true, NoShare: p.Ceilings && c.homes.Several()}
 	var a checkArgs
 	if wire.SaysHeadless(args[1:]) && a.parseLease(args[1:]) == nil {
 		a.headless(&h)

@@ -58,6 +58,7 @@ type checkMemory struct {
 	slot  uint16
 	homed bool
 	home  []byte
+	part  part // which limits are decided
 
 	checks []engine.Check
 	out    []engine.Checked
@@ -92,7 +93,7 @@ func memory(call *command.Call) *checkMemory {
 // end drops the references to the client's input.
 func (m *checkMemory) end() {
 	m.matched.end()
-	m.matched = &m.own
+	m.matched, m.part = &m.own, wholePolicy
 }
 
 func (m *matched) end() {

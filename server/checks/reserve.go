@@ -153,6 +153,9 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 				return
 			}
 		}
+		if !c.homes.oneGroup(call, p, errTwoHold) {
+			return
+		}
 		r := &m.reserver
 		r.begin(limits, call, m, p)
 		if !call.Degraded {

@@ -201,6 +201,12 @@ type Host interface {
 	// job reserves its memory from spent. If the command is a slow step, x is the turn that
 	// lets it run; in a transaction x is nil.
 	BlockSync(call *Call, keep int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) SyncMode)
+	// Aside runs job on a goroutine of its own, for a call that asks another partition. job
+	// gets a Call of its own, with copies of the arguments and a session. job decides, and
+	// may return a function that asks the other partition. The reply waits for the commit of
+	// what job has decided, as call.Sync says. The Outcome of job's Call becomes the call's. A
+	// call of a transaction must not call Aside.
+	Aside(call *Call, job func(call *Call) (then func()))
 	// Took records how long the call has taken, if the host does not time the call itself.
 	Took(call *Call, took time.Duration)
 	// Uncertain replies an error that says that the command may or may not have been

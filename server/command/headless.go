@@ -12,4 +12,7 @@ type Headless struct {
 	// Prompt reports whether the node may answer itself when the leader is late. It may if
 	// the call asks for no commit and does not give anything back or force a charge.
 	Prompt bool
+	// NoShare reports that this node must not decide on its share of the limits (`local`): it
+	// then answers as with `closed`.
+	NoShare bool
 }

@@ -197,7 +197,7 @@ func (e *Editor) confirmHere(call *command.Call) {
 // moves reports whether an edit moves counters to other groups, so that they begin at zero.
 func (b *Book) moves(old, new *policy.Record) bool {
 	return b.homes.Several() && old != nil && new != nil && old.Definition != nil && new.Definition != nil &&
-		old.Definition.HomeText() != new.Definition.HomeText()
+		new.Definition.MovesFrom(old.Definition)
 }
 
 // resetHome is command.Spec.Home of RL.POLICY RESET: a caller's counters are in one group.

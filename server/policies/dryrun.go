@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -66,10 +67,12 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 
 // homeName returns the home of a policy in words.
 func homeName(rec *policy.Record) string {
-	if name := rec.Definition.HomeText(); name != "" {
-		return name
+	d := rec.Definition
+	name := cmp.Or(d.HomeText(), "nothing")
+	if len(d.Ceilings()) > 0 {
+		name += ", ceilings: " + cmp.Or(d.CeilingText(), "nothing")
 	}
-	return "nothing"
+	return name
 }
 
 // warnings returns the parts of a text that have no effect, one text per line. With several

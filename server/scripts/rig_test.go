@@ -117,6 +117,8 @@ func (c *client) Took(*command.Call, time.Duration) { c.took++ }
 func (c *client) MostReply() int                    { return 1 << 20 }
 func (c *client) Uncertain(w *resp.Writer)          { w.Error("UNCERTAIN") }
 
+func (c *client) Aside(*command.Call, func(*command.Call) func()) { panic("no other group") }
+
 func (c *client) Block(call *command.Call, _ int, job func(w *resp.Writer)) { job(call.W) }
 
 func (c *client) BlockSync(call *command.Call, _ int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
