@@ -141,4 +141,4 @@ test-dropin: ## the tests of rate-limiting libraries made for Redis, against Red
 	$(GO) test ./script/native -run TestPublished -published -count=1
 
 test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites the results in docs/reliability-results.md and docs/leases-measured.md
-	$(GO) run ./faults -all -doc docs/reliability-results.md -tests-doc docs/reliability-tests.md -leases-doc docs/leases-measured.md $(FAULTSFLAGS)
+	$(GO) run ./faults -all -doc docs/reliability-results.md -tests-doc docs/reliability-scenarios.md -leases-doc docs/leases-measured.md $(FAULTSFLAGS)

@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestDocumentation(t *testing.T) {
-	const page, promises, results = "../docs/reliability-tests.md", "../docs/reliability.md", "../docs/reliability-results.md"
+	const page, promises, results = "../docs/reliability-scenarios.md", "../docs/reliability.md", "../docs/reliability-results.md"
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	want, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
