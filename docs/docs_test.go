@@ -24,6 +24,9 @@ const (
 	killHeading = "\n## Kill it\n"
 )
 
+// regionsPage has sessions on two servers that know nothing of each other.
+const regionsPage = "howto/two-regions.md"
+
 // pages returns the pages of users, by their paths from here.
 func pages(t *testing.T) []string {
 	t.Helper()
@@ -112,6 +115,10 @@ func TestSessions(t *testing.T) {
 		t.Run(strings.TrimPrefix(page, "../"), func(t *testing.T) {
 			if page == startPage {
 				testStartPage(t)
+				return
+			}
+			if page == regionsPage {
+				runSessions(t, page, map[string]string{"7379": start(t), "7389": start(t)})
 				return
 			}
 			if !slices.ContainsFunc(sessions, session.ofCluster) {
