@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -109,18 +110,29 @@ func newHowto(t *testing.T, name string) *howto {
 // replace replaces a text in the blocks that are read from now on.
 func (h *howto) replace(old, by string) { h.text = strings.ReplaceAll(h.text, old, by) }
 
-// block returns the shell block that begins with a text.
+// block returns the block that begins with a text.
 func (h *howto) block(begin string) string {
 	h.t.Helper()
-	for i, block := range strings.Split(h.text, "\n```") {
-		if i%2 == 1 {
-			if _, block, _ = strings.Cut(block, "\n"); strings.HasPrefix(block, begin) {
-				return block
-			}
+	for _, block := range fencedBlocks(h.text) {
+		if strings.HasPrefix(block.text, begin) {
+			return block.text
 		}
 	}
 	h.t.Fatalf("no block begins with %q", begin)
 	return ""
+}
+
+// fencedBlock is a block of a page, without the fences.
+type fencedBlock struct{ language, text string }
+
+var fence = regexp.MustCompile("(?ms)^( *)```(\\w*)\n(.*?)^ *```$")
+
+// fencedBlocks returns the blocks of a page. A block in a list loses the indentation of the list.
+func fencedBlocks(page string) (out []fencedBlock) {
+	for _, m := range fence.FindAllStringSubmatch(page, -1) {
+		out = append(out, fencedBlock{m[2], strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n")[1:]})
+	}
+	return out
 }
 
 // command returns a run of a script in the directory of the page.
@@ -140,12 +152,24 @@ func (h *howto) shell(script string) {
 	require.NoError(h.t, err, "%s\n%s", script, out)
 }
 
-// serve runs a server until the test ends.
+// serve runs a node of a cluster until the test ends.
 func (h *howto) serve(script string, env ...string) *subprocess.Process {
 	h.t.Helper()
-	cmd := h.command(context.Background(), "exec "+script)
 	// So that a machine that is busy with other tests loses no leader.
-	cmd.Env = append(cmd.Env, "HEADGATE_RAFT_PROFILE=slow", "HEADGATE_MAX_UNACKED=10s", "HEADGATE_FORWARD_TIMEOUT=10s")
+	return h.start(script, append(env, "HEADGATE_RAFT_PROFILE=slow", "HEADGATE_MAX_UNACKED=10s", "HEADGATE_FORWARD_TIMEOUT=10s"))
+}
+
+// alone runs a server without data, at the first address of the test, until the test ends.
+func (h *howto) alone(script string) {
+	h.t.Helper()
+	addr := h.network + "1"
+	h.start(strings.ReplaceAll(script, "127.0.0.1:7382", addr+":7382"), []string{"HEADGATE_LISTEN=" + addr + ":7379", "HEADGATE_HTTP_LISTEN=" + addr + ":7380"})
+}
+
+// start runs a script until the test ends.
+func (h *howto) start(script string, env []string) *subprocess.Process {
+	h.t.Helper()
+	cmd := h.command(context.Background(), "exec "+script)
 	cmd.Env = append(cmd.Env, env...)
 	log := new(logbuf.Buffer)
 	cmd.Stderr = log

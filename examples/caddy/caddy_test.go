@@ -33,6 +33,7 @@ func TestCaddy(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.Decides()
+	gateway.FourRequests(t, "caddy.md", g.URL)
 	g.GoesByRoutes()
 	g.DeniesHostileClients()
 	// An application that is away is not called again.

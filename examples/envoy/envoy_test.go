@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +65,19 @@ func TestEnvoy(t *testing.T) {
 	}
 	require.Zero(t, g.stat("cluster.application.ratelimit.error"))
 	require.Equal(t, 1, g.stat("cluster.headgate.upstream_cx_http2_total"), "Envoy keeps its connection")
+}
+
+// TestFourRequests lowers the limit of an address, as docs/howto/envoy.md says.
+func TestFourRequests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("policy.yaml")
+	require.NoError(t, err)
+	lowered := strings.Replace(string(text), "requests_per_unit: 50,", "requests_per_unit: 3,", 1)
+	require.NotEqual(t, string(text), lowered)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(policy, []byte(lowered), 0o600))
+	g := startWith(t, "envoy.yaml", policy, func(http.ResponseWriter, *http.Request) {})
+	rig.FourRequests(t, "envoy.md", g.url)
 }
 
 // The cost of an answer is charged after the answer. Headgate never refuses this charge.

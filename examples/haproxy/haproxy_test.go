@@ -34,6 +34,7 @@ func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.Decides()
+	gateway.FourRequests(t, "haproxy.md", g.URL)
 	g.GoesByRoutes()
 	g.DeniesHostileClients()
 	passed := g.Opens(30)

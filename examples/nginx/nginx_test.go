@@ -52,6 +52,7 @@ func TestNginx(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.Decides()
+	gateway.FourRequests(t, "nginx.md", g.URL)
 	passed := g.Opens(60)
 	require.GreaterOrEqual(t, passed, 20)
 	require.Less(t, passed, 60, "the backstop")

@@ -47,6 +47,7 @@ func TestTraefik(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	g.Decides()
+	gateway.FourRequests(t, "traefik.md", g.URL)
 	g.GoesByRoutes()
 	g.DeniesHostileClients()
 }

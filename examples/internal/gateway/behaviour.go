@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -185,4 +188,20 @@ func (r *Rig) DeniesHostileClients() {
 		require.Less(t, status, 500, "%.60q", request)
 		require.Equal(t, calls, r.Calls.Load(), "%d: %.60q", status, request)
 	}
+}
+
+// FourRequests sends the four requests of a page of docs/howto to a gateway, as its block
+// of commands does, but from 127.0.0.9. As the page says, only the fourth is denied.
+func FourRequests(t testing.TB, page, url string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/howto/" + page)
+	require.NoError(t, err)
+	_, script, ok := strings.Cut(string(text), "\n```sh\nfor i in 1 2 3 4; do curl")
+	require.True(t, ok, page)
+	script, _, _ = strings.Cut("for i in 1 2 3 4; do curl"+script, "```")
+	require.Contains(t, script, "http://127.0.0.1:8000")
+	script = strings.NewReplacer("curl ", "curl --interface 127.0.0.9 ", "http://127.0.0.1:8000", url).Replace(script)
+	out, err := exec.Command("bash", "-c", script).Output()
+	require.NoError(t, err)
+	require.Equal(t, "200\n200\n200\n429\n", string(out), script)
 }
