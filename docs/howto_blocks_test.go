@@ -219,12 +219,9 @@ func TestMembersAndRecovery(t *testing.T) {
 
 	status := func() string { return page.try("$ " + asking + " status") }
 	nodes := map[string]*subprocess.Process{}
-	startNode := func(number, wiped string) {
-		n := "n" + number
-		if wiped != "" {
-			require.NoError(t, os.RemoveAll(filepath.Join(page.dir, "data", n)))
-		}
-		at := page.network + number
+	wipe := func(n string) { require.NoError(t, os.RemoveAll(filepath.Join(page.dir, "data", n))) }
+	startNode := func(n string) {
+		at := page.network + n[1:]
 		page.write(n+".yaml", "node-id: "+n+"\ndata-dir: "+filepath.Join(page.dir, "data", n)+
 			"\nlisten: "+at+":7379\nhttp-listen: "+at+":7380\npeer-listen: "+at+":7381\ncluster-listen: "+at+":7383\n"+
 			"peer-secret-file: "+secret+"\nbootstrap-expect: 3\njoin: "+page.network+"1:7381,"+page.network+"2:7381,"+page.network+"3:7381\n")
@@ -233,12 +230,16 @@ func TestMembersAndRecovery(t *testing.T) {
 	member := func(n, role string) bool {
 		return regexp.MustCompile(`(?m)^` + n + ` .* (` + role + `) .* up `).MatchString(status())
 	}
+	gone := func(n string) bool {
+		text := status()
+		return strings.Contains(text, "as seen by n1") && !strings.Contains(text, "\n"+n+" ")
+	}
 	ready := func(n string) bool {
 		return strings.TrimSpace(page.try("$ curl -s http://"+page.network+n[1:]+":7380/readyz")) == "ready"
 	}
 
-	for _, number := range []string{"1", "2", "3"} {
-		startNode(number, "")
+	for _, n := range []string{"n1", "n2", "n3"} {
+		startNode(n)
 	}
 	for _, n := range []string{"n1", "n2", "n3"} {
 		waitFor(t, func() bool { return member(n, "voter|leader") && ready(n) })
@@ -250,20 +251,20 @@ func TestMembersAndRecovery(t *testing.T) {
 	order := append(slices.DeleteFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return n == leader }), leader)
 	for _, n := range order {
 		require.NoError(t, nodes[n].Stop(20*time.Second))
-		startNode(n[1:], "")
+		startNode(n)
 		waitFor(t, func() bool { return ready(n) && member(n, "voter|leader") })
 	}
 
 	// Remove n3, and let it join again without its data. Then replace it by n4.
 	page.shell(strings.Replace(members.block("headgate cluster remove"), "headgate cluster", asking, 1))
+	waitFor(t, func() bool { return gone("n3") })
 	require.NoError(t, nodes["n3"].Stop(20*time.Second))
-	require.NotContains(t, status(), "\nn3 ")
-	startNode("3", "wiped")
+	wipe("n3")
+	startNode("n3")
 	waitFor(t, func() bool { return member("n3", "voter|nonvoter") })
-	startNode("4", "")
+	startNode("n4")
 	page.shell(strings.Replace(members.block("headgate cluster replace"), "headgate cluster", asking, 1))
-	require.NotContains(t, status(), "\nn3 ")
-	waitFor(t, func() bool { return member("n4", "voter|leader") })
+	waitFor(t, func() bool { return gone("n3") && member("n4", "voter|leader") })
 	require.NoError(t, nodes["n3"].Stop(20*time.Second))
 
 	// Lose two of three nodes. The other one leads alone, and the wiped n2 joins.
@@ -282,7 +283,8 @@ func TestMembersAndRecovery(t *testing.T) {
 	backup.serve(steps[2])
 	waitFor(t, func() bool { return ready("n1") && strings.HasPrefix(status(), "leader n1,") })
 	require.Contains(t, page.redis("RL.LIMIT user:1 100 1d COST 10"), "(integer) 50")
-	startNode("2", "wiped")
+	wipe("n2")
+	startNode("n2")
 	waitFor(t, func() bool { return member("n2", "voter|nonvoter") })
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -27,4 +28,10 @@ func TestStatusShowsTheFeatureLevel(t *testing.T) {
 	out.Reset()
 	require.NoError(t, printStatus(&out, &s))
 	require.Contains(t, out.String(), "\nfeature level 3\n")
+
+	// The line that docs/howto/upgrade.md shows.
+	page, err := os.ReadFile("../../docs/howto/upgrade.md")
+	require.NoError(t, err)
+	s.Level, s.NewestLevel, s.HeldBack = 1, 2, []raftlog.HeldBack{{ID: "n3", Why: "is down"}}
+	require.Contains(t, string(page), "\n```\n"+featureLevel(&s)+"\n```\n")
 }
