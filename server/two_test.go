@@ -138,7 +138,9 @@ func TestOutcomesOfTheSecondGroup(t *testing.T) {
 	// A policy that fails open or local needs a leader at home, or decides by the backstop.
 	n.set(t, "open", "{home: tenant, on_failure: open, limits: {user: {by: [tenant, user], rate: 300/h}, all: {rate: 400/h}}}")
 	n.set(t, "local", "{home: tenant, on_failure: local, limits: {user: {by: [tenant, user], rate: 300/h}, all: {rate: 400/h}}}")
-	n.groups[0].set(func(f *fakeCluster) { f.topology = threeVoters })
+	for _, g := range n.groups { // each has a share for local
+		g.set(func(f *fakeCluster) { f.topology = threeVoters })
+	}
 	for _, home := range homesOf(3)[1:] {
 		n.leads(0, true)
 		n.leads(1, true)
