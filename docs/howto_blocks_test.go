@@ -18,8 +18,8 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// servePages are the pages whose block of that begin starts a server with a file of
-// policies. TestServeBlocks runs these blocks.
+// servePages are the blocks that start a server with a file of policies, by the begin of
+// each. TestServeBlocks runs them. name is the name of the file in the block.
 var servePages = []struct{ page, begin, name, file string }{
 	{"caddy.md", "headgate serve", "policies.yaml", "../examples/caddy/policies.yaml"},
 	{"haproxy.md", "headgate serve", "policies.yaml", "../examples/haproxy/policies.yaml"},
@@ -50,7 +50,7 @@ var notRun = []struct{ page, begin, reason string }{
 // has the reason why none does.
 func TestHowtoBlocks(t *testing.T) {
 	type claim struct{ page, begin string }
-	claims := map[claim]string{} // to who makes it
+	claims := map[claim]string{} // to the table that makes the claim; "" for a test
 	for _, p := range servePages {
 		claims[claim{p.page, p.begin}] = "servePages"
 	}
@@ -120,7 +120,12 @@ func TestServeBlocks(t *testing.T) {
 	for _, p := range servePages {
 		t.Run(p.page, func(t *testing.T) {
 			page := newHowto(t, "howto/"+p.page)
-			script, _, _ := strings.Cut(page.block(p.begin), "\n") // the other lines of LiteLLM start it, as examples/litellm does
+			script, rest, _ := strings.Cut(page.block(p.begin), "\n")
+			if p.page == "llm-gateways.md" { // the other lines start LiteLLM, as examples/litellm does
+				require.True(t, strings.HasPrefix(rest, "pip install"), rest)
+			} else {
+				require.Empty(t, rest)
+			}
 			if p.file == "" {
 				page.write(p.name, page.block("# "+p.name))
 			} else {
