@@ -15,4 +15,4 @@ for module in $(sed -n "s/^MODULES *:= //p" Makefile); do
 	(cd $module && go vet ./... && "$OLDPWD/bin/staticcheck" ./...)
 done
 # Every comment, and every document except measured results.
-git ls-files '*.go' | xargs bin/vale --config docs/style/vale.ini --output line $(git ls-files '*.md' docs/llms.txt ':!bench/results')
+git ls-files -co --exclude-standard '*.go' | xargs bin/vale --config docs/style/vale.ini --output line $(git ls-files -co --exclude-standard '*.md' docs/llms.txt ':!bench/results')

@@ -176,6 +176,20 @@ var keysOfThree, slotsOfThree = func() (keys [3]string, slots [3]int) {
 	return keys, slots
 }()
 
+func TestScriptsSeeTheCountersOfAllGroups(t *testing.T) {
+	n := threeGroups(t)
+	for i := range n.groups {
+		n.leads(i, true)
+	}
+	c := dial(t, n.addr)
+	for _, key := range keysOfThree {
+		c.do("INCR "+key, ":1\r\n")
+	}
+	all, _ := scriptsOf(t, c, "")
+	require.EqualValues(t, 3, all["counters_without_ttl"])
+	require.Len(t, all["without_ttl"], 3)
+}
+
 func TestMovedNamesTheLeaderOfTheSlot(t *testing.T) {
 	n := threeGroups(t)
 	c := dial(t, n.cluster)

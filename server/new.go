@@ -77,7 +77,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		stray = strays
 	}
 	s.scripts = scripts.New(scripts.Config{
-		Engine: s.engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
+		Engines: engines, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
 		Strays: stray, MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
 		Exec: func() time.Duration { return s.execTime }, Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
 	})

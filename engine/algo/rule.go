@@ -168,8 +168,8 @@ func (r *Rule) ApplyCount(list []byte, now, units, debt int64) {
 func (r *Rule) CountsOn() bool { return r.Decides.algorithm().countsOn }
 
 // Pressure estimates for eviction how much of its quota a key has used, from 0 for a full
-// quota to MaxUint32 for an exhausted one. The estimate can be too high; Describe returns
-// the exact use.
+// quota to MaxUint32 for an exhausted one. The estimate can be too high, and for a bucket
+// up to a unit too low; Describe returns the exact use.
 func (r *Rule) Pressure(st State, now int64) uint32 {
 	return r.Limit.Algorithm.algorithm().pressure(r, st, now)
 }

@@ -37,8 +37,9 @@
 // call.W. All arguments are views that are valid until the handler returns. The handler
 // runs on the thread of a loop, so it must take well under 100 µs. A command that may take
 // longer copies its arguments and calls call.Host.Block with a job, which runs on another
-// thread. The job must not use the call or the call's session. It may use the engine, as
-// RL.TOP does (call.Sess.Engine()).
+// thread. The job must not use the call or the call's session. It may use the engine of
+// the call's group (call.Sess.Engine()). A room whose command is about all groups of the
+// node has their engines, as checks.Homes and scripts.Config do.
 //
 // If a reply must wait for its commit even when the server's durability does not demand
 // it, the handler sets call.Sync. A command about its connection is a func(*conn, args)

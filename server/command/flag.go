@@ -34,13 +34,15 @@ const (
 	Local      // each node of a cluster answers itself, although the command has keys or reads the table
 	Select     // is SELECT
 	Peers      // only other nodes of the cluster may send it
-	Long       // may take seconds: reads a whole table, any number of keys, or a file of policies
-	Leader     // only the leader answers: set for commands with keys, Write or Readonly that are not Local
-	NeedsConn  // acts on its connection, or needs one for another reason: set if OwnConn or Peers is
-	Script     // runs a script: slow scripts have workers of their own
-	Databases  // may touch other databases than the connection's
-	Forwarded  // other nodes may send it for their clients: set if Leader is and OwnConn is not
-	Guarded    // if admin-pass is set, for the user admin only; never together with Fast or Script
+	// Long may take seconds: it reads a whole table, any number of keys, or a file of
+	// policies. Its jobs have workers of their own, and more time before they count as hung.
+	Long
+	Leader    // only the leader answers: set for commands with keys, Write or Readonly that are not Local
+	NeedsConn // acts on its connection, or needs one for another reason: set if OwnConn or Peers is
+	Script    // runs a script: slow scripts have workers of their own
+	Databases // may touch other databases than the connection's
+	Forwarded // other nodes may send it for their clients: set if Leader is and OwnConn is not
+	Guarded   // if admin-pass is set, for the user admin only; never together with Fast or Script
 )
 
 // flagNames are the flags that clients see, in Redis's words.

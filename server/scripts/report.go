@@ -103,11 +103,10 @@ func (s *Scripts) report(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	e := call.Sess.Engine()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
 		total := s.Runs()
 		list := s.mostRun(most)
-		endless := e.EndlessCounters(endlessLook, endlessMost)
+		endless := s.endless()
 		p := command.NewPairs(w)
 		p.Int("known", int64(s.cache.Len()))
 		writeRuns(p, &total)
@@ -121,6 +120,16 @@ func (s *Scripts) report(call *command.Call) {
 		writeEndless(p.List("without_ttl", len(endless.Sample)), endless.Sample)
 		p.Flush()
 	})
+}
+
+// endless looks at keys of all groups, as many of each.
+func (s *Scripts) endless() (all engine.Endless) {
+	for _, e := range s.cfg.Engines {
+		found := e.EndlessCounters(endlessLook/len(s.cfg.Engines), endlessMost-len(all.Sample))
+		all.Keys, all.Counters, all.Found = all.Keys+found.Keys, all.Counters+found.Counters, all.Found+found.Found
+		all.Sample = append(all.Sample, found.Sample...)
+	}
+	return all
 }
 
 func parseScriptRuns(args [][]byte) (most int, err error) {

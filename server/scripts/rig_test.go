@@ -50,7 +50,7 @@ func newRig(t testing.TB) *rig {
 	ending, end := context.WithCancel(context.Background())
 	t.Cleanup(end)
 	r.scripts = scripts.New(scripts.Config{
-		Engine: r.engine, Hub: r.hub, Account: r.account, Aside: r.newAside, Version: "7.2.0",
+		Engines: []*engine.Engine{r.engine}, Hub: r.hub, Account: r.account, Aside: r.newAside, Version: "7.2.0",
 		MaxReply: 1 << 20, MaxMessages: 1 << 20, Time: func() time.Duration { return 0 }, Exec: func() time.Duration { return command.ExecTime },
 		Ended: func() { r.ended.Add(1) }, Ending: ending, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -41,9 +41,9 @@ type Scripts struct {
 
 // Config configures Scripts. All fields except Strays must be set.
 type Config struct {
-	Engine  *engine.Engine  // replicates the texts of scripts, also for scripts on other engines
-	Hub     *pubsub.Hub     // sends what scripts publish, and shows MONITOR what they call
-	Account *memory.Account // for the memory of runs
+	Engines []*engine.Engine // of all groups. The first replicates the texts of scripts
+	Hub     *pubsub.Hub      // sends what scripts publish, and shows MONITOR what they call
+	Account *memory.Account  // for the memory of runs
 	// Aside makes a connection without a client.
 	Aside func() Aside
 	// Version is the version of Redis that scripts see.
@@ -87,7 +87,7 @@ type Aside interface {
 func New(c Config) *Scripts {
 	env := script.NewEnvironment(c.Version)
 	return &Scripts{
-		cfg: c, env: env, cache: script.NewCache(env, store{c.Engine}),
+		cfg: c, env: env, cache: script.NewCache(env, store{c.Engines[0]}),
 		known: make([]script.Runs, len(native.All())), slow: make(map[*run]struct{}),
 	}
 }
@@ -196,8 +196,8 @@ func (t store) Text(sha string) (body string, loaded, ok bool) {
 // node that decides. If pause is not nil, load calls it now and then.
 func (s *Scripts) load(sess *engine.Session, body []byte, keep bool, pause func()) (*script.Script, error) {
 	sc, dropped, err := s.cache.LoadPausing(body, keep, pause)
-	if sess.Engine() != s.cfg.Engine {
-		// EVAL on keys of another engine, which keeps no texts. The leader of cfg.Engine may
+	if sess.Engine() != s.cfg.Engines[0] {
+		// EVAL on keys of another engine, which keeps no texts. The leader of the first may
 		// be another node, so the text stays on this node.
 		if err == nil {
 			s.cache.KeepHere(sc)
