@@ -465,3 +465,32 @@ func TestErrorsOfStartsCome(t *testing.T) {
 		}
 	}
 }
+
+var httpText = regexp.MustCompile(`(?:detail: (?:fmt\.Sprintf\()?|problem\{http\.Status\w+, "[A-Z]*",\s*(?:fmt\.Sprintf\()?)"([^"]+)"`)
+
+// TestErrorsOfHTTPAreListed compares errors-http.md with the texts in the code of the HTTP port.
+func TestErrorsOfHTTPAreListed(t *testing.T) {
+	page, err := os.ReadFile("errors-http.md")
+	require.NoError(t, err)
+	var listed []*regexp.Regexp
+	for _, m := range quotedError.FindAllStringSubmatch(string(page), -1) {
+		listed = append(listed, regexp.MustCompile("^"+strings.ReplaceAll(regexp.QuoteMeta(m[1]), "…", ".*")+"$"))
+	}
+	files, err := filepath.Glob("../server/web/*.go")
+	require.NoError(t, err)
+	texts := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		code, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range httpText.FindAllStringSubmatch(string(code), -1) {
+			texts++
+			if !slices.ContainsFunc(listed, func(l *regexp.Regexp) bool { return l.MatchString(m[1]) }) {
+				t.Errorf("%s: errors-http.md does not list %q", file, m[1])
+			}
+		}
+	}
+	require.Greater(t, texts, 15)
+}

@@ -69,6 +69,16 @@ func TestBadRequests(t *testing.T) {
 	require.Contains(t, a.body, "ttl: ")
 	require.Equal(t, int64(5), r.run("RL.CHECK", "p", "user", "a", "COST", "0").Field("remaining").Int)
 
+	says := func(status int, detail string, a answer) {
+		t.Helper()
+		require.Equal(t, status, a.status, a.body)
+		require.Contains(t, a.decode(t)["detail"], detail)
+	}
+	says(404, "no such path: see /v1/openapi.yaml", r.request("GET", "/v1/nothing", ""))
+	says(405, "use POST", r.request("GET", "/v1/check", ""))
+	says(415, "the body must have Content-Type: application/json", r.request("POST", "/v1/check", `{}`))
+	says(400, "Idempotency-Key cannot name a batch", r.request("POST", "/v1/check:batch", `{"checks":[]}`, "Content-Type", "application/json", "Idempotency-Key", "x"))
+	says(404, "there is no routes/none", r.post("/v1/routes:test", `{"routes":"none","path":"/"}`))
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`).status)
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`, "Content-Type", "text/plain").status)
 	require.Equal(t, 404, r.request("POST", "/v1/check", `{"policy":"q"}`, "Content-Type", "Application/JSON; charset=utf-8").status)
