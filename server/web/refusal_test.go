@@ -78,7 +78,6 @@ func TestBadRequests(t *testing.T) {
 	says(405, "use POST", r.request("GET", "/v1/check", ""))
 	says(415, "the body must have Content-Type: application/json", r.request("POST", "/v1/check", `{}`))
 	says(400, "Idempotency-Key cannot name a batch", r.request("POST", "/v1/check:batch", `{"checks":[]}`, "Content-Type", "application/json", "Idempotency-Key", "x"))
-	says(404, "there is no routes/none", r.post("/v1/routes:test", `{"routes":"none","path":"/"}`))
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`).status)
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`, "Content-Type", "text/plain").status)
 	require.Equal(t, 404, r.request("POST", "/v1/check", `{"policy":"q"}`, "Content-Type", "Application/JSON; charset=utf-8").status)
