@@ -74,8 +74,7 @@ func TestLeaderIsRemoved(t *testing.T) {
 		_, err := old.g.Caller().Remove(testContext(t), old.other(1).addr, old.cfg.NodeID, false)
 		removed <- err
 	}()
-	var since time.Time
-	var gap time.Duration
+	begun, since, gap := time.Now(), time.Time{}, time.Duration(0)
 	for serving := true; ; time.Sleep(time.Millisecond) {
 		_, before := old.g.Serving()
 		_, after := anyServing(c, old)
@@ -88,6 +87,13 @@ func TestLeaderIsRemoved(t *testing.T) {
 		if gap > 0 {
 			break
 		}
+		select {
+		case err := <-removed:
+			require.NoError(t, err)
+			removed <- nil
+		default:
+		}
+		require.WithinDuration(t, begun, time.Now(), patience, "no other node serves")
 	}
 	require.NoError(t, <-removed)
 	require.Less(t, gap, testTimeouts.Heartbeat, "without an election timeout")
