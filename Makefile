@@ -60,7 +60,7 @@ brief: # short forms of those that start no process
 brief-race: # where goroutines meet, in few seconds
 	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
-test: ## everything a change must pass; installs what it needs (20 min)
+test: ## everything a change must pass; installs what it needs (19 min)
 	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
 test-long: mutate fuzz test-console test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability-results.md (half a day, by estimate)
@@ -131,7 +131,7 @@ test-console: deps server ## the console in Chromium: every page, broken cluster
 test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
 	clients/compat/run.sh go node python hiredis java rust
 
-test-sdks: ## our own packages: long tests, and each built and installed in an empty project (minutes)
+test-sdks: ## our own packages: long tests, and each built and installed in an empty project (8 min)
 	clients/python/test-sdks.sh
 	clients/compat/run.sh sdk-typescript-long
 	cd clients/compat/sdk && $(GO) test -count=1 -timeout 20m . -run TestReadme -packed
