@@ -354,8 +354,20 @@ func (c *Cluster) settled(group int) bool {
 	if err != nil || !l.Serving {
 		return false
 	}
+	// The nodes of a group with little to do learn of a commit up to half a second late.
+	for range 15 {
+		if c.follow(group, l.NodeID, l.CommitIndex) {
+			return true
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return false
+}
+
+// follow reports whether all running nodes follow the leader, and have applied the log up to index.
+func (c *Cluster) follow(group int, leader string, index uint64) bool {
 	for i, s := range c.statuses(group) {
-		if c.Nodes[i].Running() && !c.Nodes[i].retired && (s.LeaderID != l.NodeID || s.AppliedIndex < l.CommitIndex) {
+		if c.Nodes[i].Running() && !c.Nodes[i].retired && (s.LeaderID != leader || s.AppliedIndex < index) {
 			return false
 		}
 	}

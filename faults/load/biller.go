@@ -162,7 +162,7 @@ func (b *biller) bill() history.Bill {
 	if bill.Outcome == history.Admitted {
 		b.again(&bill, first, func() []string { return call })
 		if bill.Holds {
-			b.settle(&bill)
+			b.settle(&bill, first.hold)
 		}
 	}
 	bill.End = b.now()
@@ -170,8 +170,7 @@ func (b *biller) bill() history.Bill {
 }
 
 // settle settles a hold, in one way until that is answered, and then in others.
-func (b *biller) settle(bill *history.Bill) {
-	hold := Bill + ";" + bill.Name
+func (b *biller) settle(bill *history.Bill, hold string) {
 	how := []string{"RL.CANCEL", hold}
 	if b.rnd.IntN(4) > 0 {
 		bill.Final = b.rnd.Int32N(2 * bill.Cost)
@@ -212,6 +211,7 @@ func (b *biller) again(bill *history.Bill, first answer, of func() []string) {
 // answer is what a reply says that is the same each time.
 type answer struct {
 	allowed bool
+	hold    string
 	error   string
 	rest    string
 }
@@ -262,7 +262,7 @@ func answerOf(r *resp.Reply) (a answer) {
 	if len(r.Elems) < 13 {
 		return answer{error: fmt.Sprintf("a reply of %d elements", len(r.Elems))}
 	}
-	a.allowed = r.Elems[0].Int == 1
+	a.allowed, a.hold = r.Elems[0].Int == 1, r.Elems[8].Str
 	var parts []string
 	for i := range r.Elems {
 		if e := &r.Elems[i]; i < 11 || i > 12 {

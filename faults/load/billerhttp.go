@@ -85,6 +85,7 @@ func answerOfJSON(text []byte) (a answer) {
 		return answer{error: err.Error()}
 	}
 	a.allowed = v["allowed"] == true
+	a.hold, _ = v["hold"].(string)
 	var parts []string
 	for _, name := range told {
 		switch x := v[name].(type) {

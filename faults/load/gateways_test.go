@@ -66,6 +66,7 @@ func TestBillsOverHTTP(t *testing.T) {
 		require.Empty(t, code)
 		require.Equal(t, asked, <-got)
 		require.True(t, a.allowed)
+		require.Equal(t, "bill;1", a.hold)
 		require.Equal(t, "1 40 37 0 9 0 log0 ok0 bill;10 2 2"+rest, a.rest)
 	}
 	f(`/v1/reserve "7.1" {"attributes":{"user":"u"},"cost":3,"policy":"bill"}`, "", "", "RL.RESERVE", "bill", "user", "u", "COST", "3", "ID", "7.1")
