@@ -81,7 +81,7 @@ func TestHowtoBlocks(t *testing.T) {
 				for _, m := range block.FindAllStringSubmatch(line, -1) {
 					begin, err := strconv.Unquote(m[2])
 					require.NoError(t, err)
-					claims[claim{pages[m[1]], begin}] = "" // block ends the test if there is none
+					claims[claim{pages[m[1]], begin}] = "" // the test fails if the page has no such block
 				}
 			}
 		}

@@ -128,9 +128,9 @@ type Config struct {
 	StallTimeout time.Duration
 
 	// OnLeader is called after the known leader has changed; id and addr are empty while no
-	// leader is known. heard is when this node last heard from the leader that it knew before;
-	// it is zero if there was none. The calls come one after the other. OnLeader may call the
-	// group.
+	// leader is known. heard is when this node last heard from the previous leader. It is zero
+	// if there was no previous leader. The calls come one after the other. OnLeader may call
+	// the group.
 	OnLeader func(id, addr string, heard time.Time)
 
 	// Handlers answer control requests, by name: see Group.Call. They take precedence

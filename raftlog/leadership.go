@@ -236,7 +236,7 @@ func (g *Group) notifyLeader(ctx context.Context) {
 	}
 }
 
-// contact knows when the leader before was last heard. Raft notices that a leader is silent
+// contact knows when this node last heard from the previous leader. Raft notices that a leader is silent
 // only after the election timeout.
 type contact struct {
 	// mu guards the fields below: Raft observes a leader on several goroutines.
@@ -255,7 +255,8 @@ func (c *contact) note(known bool, heard time.Time) {
 	c.known = known
 }
 
-// last returns when the leader before was last heard, zero if there was none.
+// last returns when this node last heard from the previous leader. It is zero if there was no
+// previous leader.
 func (c *contact) last() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
