@@ -226,6 +226,7 @@ func TestChangesOfStateAreTold(t *testing.T) {
 			return nil, nil
 		})
 		time.Sleep(3 * time.Second)
+		synctest.Wait() // for the goroutine that writes the log
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "command was not sent") ||
 			!strings.Contains(lines[1], "level=INFO") {
