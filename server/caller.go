@@ -143,7 +143,7 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 	ln.begin(func() {
 		ln.w.RESP3 = true
 		ln.execute(args)
-		ln.sendFrame()
+		ln.takeOff()
 		ln.unrun = ln.stall != 0
 	})
 	if err := c.finish(ctx, ln); err != nil {
@@ -297,7 +297,7 @@ func (ln *line) settle() {
 
 // over reports whether the call has its complete reply.
 func (ln *line) over() bool {
-	return ln.stall == 0 && len(ln.segments) == 0 && ln.frame == nil && ln.deferred == nil && ln.inOff == len(ln.in)
+	return ln.stall == 0 && len(ln.segments) == 0 && ln.flight == nil && ln.deferred == nil && ln.inOff == len(ln.in)
 }
 
 var errInterrupted = errors.New("interrupted")

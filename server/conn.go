@@ -97,10 +97,10 @@ type conn struct {
 
 	share turns.Share // the time that its slow steps have recently had; see turns
 
-	frame   *frame // commands that are on their way to the leader
-	relayed bool   // the peer is a node, which forwards its clients' commands
-	moves   bool   // the client came through the cluster door, and follows MOVED
-	behalf  Client // the client, if another node or the caller of a line has named one
+	flight  *flight // commands that are on their way to leaders
+	relayed bool    // the peer is a node, which forwards its clients' commands
+	moves   bool    // the client came through the cluster door, and follows MOVED
+	behalf  Client  // the client, if another node or the caller of a line has named one
 
 	// The present state.
 	stall   stall
@@ -115,7 +115,7 @@ type conn struct {
 	ending  ending
 	pending int // output bytes that wait for the socket
 	output  int // the driver's memory for output, in bytes
-	sent    int // size of the frame in bytes, while there is one
+	sent    int // size of the flight in bytes, while there is one
 
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT that runs
@@ -206,7 +206,7 @@ const (
 	modeReplyOff                    // CLIENT REPLY OFF
 	modeReplySkip                   // CLIENT REPLY SKIP: drop this command's reply
 	modeSkipNext                    // CLIENT REPLY SKIP: drop the next command's reply
-	modeFramed                      // earlier commands are in a frame, which goes to the leader
+	modeFramed                      // earlier commands are in a flight, which goes to leaders
 	modeDatabase                    // the connection's database is not 0
 	modeTracking                    // CLIENT TRACKING ON
 	modeRefusing                    // the peer is another node, and a command of it was refused
@@ -241,11 +241,11 @@ func (c *conn) input(data []byte) {
 	if c.ending == closes {
 		return
 	}
-	if len(c.in) == 0 && c.stall == 0 {
+	if len(c.in) == 0 && c.stall == 0 && c.flight == nil {
 		if n := c.run(data); n < len(data) {
 			c.keep(data[n:])
 		}
-		c.sendFrame()
+		c.takeOff()
 		return
 	}
 	c.keep(data)
@@ -307,12 +307,22 @@ func (c *conn) resume() {
 	}
 	c.unrun = false
 	c.w.RESP3 = c.resp3
+	if c.flight != nil && !c.flight.reruns {
+		c.undefer()
+	}
 	if args := c.deferred; args != nil && c.catchUp() {
 		c.deferred = nil
 		c.execute(args)
+		if c.flight != nil && c.flight.sent {
+			c.land()
+		}
 		if c.lane.left < 0 && c.lane.overdue() {
 			c.endTurn()
 		}
+	}
+	if c.flight != nil && c.flight.sent && !c.rerun() {
+		c.unrun = true
+		return
 	}
 	c.unrun = c.deferred != nil
 	if c.inOff < len(c.in) {
@@ -322,7 +332,7 @@ func (c *conn) resume() {
 		c.lane.recycle(c.in)
 		c.in, c.inOff = nil, 0
 	}
-	c.sendFrame()
+	c.takeOff()
 	if c.eof && c.stall == 0 {
 		c.ending = closes
 	}
@@ -343,7 +353,7 @@ func (c *conn) run(buf []byte) int {
 		if cap(args) > cap(l.args) {
 			l.args = args
 		}
-		if err != nil && c.frame != nil {
+		if err != nil && c.flight != nil {
 			// The leader's replies come before the error.
 			c.stall |= stallLeader
 			break
@@ -479,7 +489,7 @@ func (c *conn) release() {
 			c.lane.portions[s.portion].hold(-1)
 		}
 	}
-	c.in, c.parkedBytes, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
+	c.in, c.parkedBytes, c.segments, c.tx, c.flight = nil, nil, nil, nil, nil
 	c.watched.end()
 	c.weigh()
 	c.inbox.close()

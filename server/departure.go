@@ -47,7 +47,7 @@ func (c *conn) departing() bool { return c.ending == closesAtRest || c.ending ==
 func (c *conn) departs() bool {
 	switch {
 	case !c.departing(), c.killed, c.eof,
-		c.stall != 0, c.frame != nil, c.deferred != nil, c.unrun, c.pending > 0, len(c.segments) > 0:
+		c.stall != 0, c.flight != nil, c.deferred != nil, c.unrun, c.pending > 0, len(c.segments) > 0:
 		return false
 	case c.ending == closesAtRest:
 		return c.tx == nil && c.inOff == len(c.in)

@@ -122,7 +122,7 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 				c, idle = overTLS(t, follower.Server), overTLS(t, follower.Server)
 			}
 			idle.do("PING", "+PONG\r\n")
-			const commands = 2 * frameCommands
+			const commands = 2 * flightCommands
 			c.send(strings.Repeat("INCREX k\r\n", commands) + "PING\r\nINCREX k\r\n")
 			eventually(t, "it is tried", func() bool { return follower.dials.Load() > 0 })
 			stopped := make(chan error, 1)

@@ -27,7 +27,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 			return
 		}
 		c.error(partition.TextNotLeader)
-	case c.frame == nil && c.sendsAway(cmd):
+	case c.sendsAway(cmd):
 		c.redirect(cmd, args)
 	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
@@ -47,7 +47,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 			}
 			c.show(cmd, args)
 		}
-		c.addToFrame(cmd, args)
+		c.board(cmd, args)
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	start := len(l.w.B)
 	call := &l.call
 	call.Outcome = command.Outcome{}
-	if c.frame != nil && !c.joins(cmd, args) {
+	if c.flight != nil && !c.flight.sent && !c.joins(cmd, args) {
 		c.deferred = command.CloneArgs(args)
 		c.stall |= stallLeader
 		return
@@ -128,6 +128,13 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(cmd, start)
+	}
+	if c.flight != nil && !c.flight.sent && len(l.w.B) > start {
+		if l.w.B[start] == '-' {
+			l.sawError(c, cmd, l.w.B[start:])
+		}
+		c.keepOwn(start, call.Commit)
+		call.Commit = command.Commit{}
 	}
 }
 
@@ -320,7 +327,7 @@ func (c *conn) blockSync(size int, ended func(), job func(w *resp.Writer, spent 
 	w := &resp.Writer{RESP3: c.resp3, Room: spent.Room, MayDivide: true}
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
-	held := len(c.segments) > 0 || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
+	held := len(c.segments) > 0 || c.flight != nil || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
 	c.lastCmd.Store(cmd) // the job may list this connection
 	reply := func(mode command.SyncMode, took time.Duration) {
 		ended()
@@ -474,7 +481,8 @@ func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 		commit = c.jobReply(w, ticket)
 		c.jobSince, c.jobCommits, c.jobStrict = 0, false, false
 	}
-	if commit.Ticket != 0 || len(c.segments) != 0 {
+	inFlight := c.flight != nil && !c.flight.reruns
+	if commit.Ticket != 0 || len(c.segments) != 0 || inFlight {
 		if w.Join(); w.Refused {
 			c.killForMemory()
 		}
@@ -491,7 +499,13 @@ func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	}
 	c.muteJob = false
 	c.subscriber.Answered()
-	if commit.Ticket != 0 || len(c.segments) != 0 {
+	switch {
+	case inFlight:
+		c.keepOwn(start, commit)
+	case commit.Ticket != 0 || len(c.segments) != 0:
 		c.finish(start, commit)
+	}
+	if c.flight != nil {
+		c.land()
 	}
 }

@@ -97,7 +97,7 @@ func TestForwardedPipelineIsOneFrame(t *testing.T) {
 	_, follower := pairOfNodes(t, Config{}, patient)
 	m := newMachine(follower.Server)
 	m.feed(strings.Repeat("INCREX k\r\n", 100))
-	require.Len(t, m.frame.items, 100)
+	require.Len(t, m.flight.frames[0].items, 100)
 	require.Equal(t, stallLeader, m.stall)
 	m.feed("PING\r\n")
 	eventually(t, "the replies come", func() bool { m.lane.runPosts(); return m.stall == 0 })
@@ -120,14 +120,14 @@ func TestScriptsTakeWhatFollowsAlong(t *testing.T) {
 		fmt.Fprintf(&want, ":%d\r\n", i+1)
 	}
 	m.feed(in.String())
-	frames := []int{len(m.frame.items)}
-	require.False(t, m.frame.Slow)
+	frames := []int{len(m.flight.frames[0].items)}
+	require.False(t, m.flight.frames[0].Slow)
 	for got := ""; got != want.String(); got += m.take() {
-		under := m.frame
-		eventually(t, "a frame is answered", func() bool { m.lane.runPosts(); return m.frame != under })
-		if m.frame != nil {
-			frames = append(frames, len(m.frame.items))
-			require.True(t, m.frame.Slow)
+		under := m.flight
+		eventually(t, "a frame is answered", func() bool { m.lane.runPosts(); return m.flight != under })
+		if m.flight != nil {
+			frames = append(frames, len(m.flight.frames[0].items))
+			require.True(t, m.flight.frames[0].Slow)
 		}
 	}
 	require.Equal(t, []int{4, 26}, frames)
@@ -137,13 +137,13 @@ func TestScriptsTakeWhatFollowsAlong(t *testing.T) {
 // waits.
 func TestFramesAreBounded(t *testing.T) {
 	for command, most := range map[string]int{
-		"INCREX k\r\n": frameCommands,
-		"INCREX " + strings.Repeat("k", 1000) + "\r\n": frameBytes/1000 + 1,
+		"INCREX k\r\n": flightCommands,
+		"INCREX " + strings.Repeat("k", 1000) + "\r\n": flightBytes/1000 + 1,
 	} {
 		_, m := replicatedMachine(t, newFakeCluster(partition.Handover), Config{ForwardTimeout: patience, HandoverWait: patience})
-		m.feed(strings.Repeat(command, 2*frameCommands))
-		require.NotNil(t, m.frame)
-		require.LessOrEqual(t, len(m.frame.items), most)
+		m.feed(strings.Repeat(command, 2*flightCommands))
+		require.NotNil(t, m.flight)
+		require.LessOrEqual(t, len(m.flight.frames[0].items), most)
 		require.Equal(t, stallLeader, m.stall)
 		require.NotEmpty(t, m.in)
 	}

@@ -4,25 +4,23 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// frame is a group of the connection's consecutive commands on their way to the leader. The
-// connection's thread fills the frame, and sends it when the batch ends (sendFrame). Then
-// the frame belongs to the partition, which returns it by a post that calls takeFrame. A
-// connection has at most one frame, and executes nothing while the frame is away
-// (stallLeader). A command that is not for the leader waits for the frame, so that replies
-// keep the order of commands.
+// frame is a group of the connection's commands on their way to the leader of one portion.
+// Its flight fills the frame and sends it; see flight. Then the frame belongs to the
+// partition, which returns it by a post that calls takeFrame.
 type frame struct {
 	partition.Frame
 	of      *conn
 	take    func() // calls takeFrame with this frame
 	portion uint16 // index in the lane of the portion whose leader gets the frame
 	items   []item
-	scripts bool // the frame begins with a script
-	sent    bool
+	scripts bool      // the frame begins with a script
+	back    bool      // the partition has returned the frame
 	refused bool      // too many frames are waiting
+	landed  int       // items whose replies were passed on, or which have run here
+	weight  int       // bytes of it in conn.sent
 	spent   *spending // memory for large replies; nil before there are any
 }
 
@@ -74,12 +72,6 @@ type item struct {
 	tracked bool // the connection tracks the command's keys
 }
 
-// Bounds of a frame. A frame takes the leader well under a millisecond.
-const (
-	frameCommands = 512
-	frameBytes    = 64 << 10
-)
-
 // needsLeader reports whether only the leader may execute cmd now.
 func (c *conn) needsLeader(cmd *command.Spec) bool {
 	if cmd.Flags&command.Leader == 0 || cmd.Flags&command.Peers != 0 && !c.relayed {
@@ -91,15 +83,6 @@ func (c *conn) needsLeader(cmd *command.Spec) bool {
 // isSlow reports whether a command may work or wait for a long time.
 func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
-// joins reports whether a command may follow the commands in the connection's frame. Two
-// kinds of commands are sent in a frame of their own: an EXEC, and a command whose
-// single reply is suppressed. All commands of a frame go to the same leader.
-func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
-	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&(modeElsewhere|modeScattered) == modeElsewhere &&
-		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&
-		!c.sendsAway(cmd)
-}
-
 // takes reports whether a command may be in the frame. A command must not wait for a slow
 // command. But fast commands may follow a script, because scripts are rarely slow.
 // Otherwise, if replies wait for commits, each script would cost a round to the leader.
@@ -110,16 +93,8 @@ func (f *frame) takes(cmd *command.Spec) bool {
 	return isSlow(cmd) == f.Slow
 }
 
-// addToFrame appends a command to the connection's frame. For EXEC it appends the whole
-// transaction.
-func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
-	f := c.frame
-	if f == nil {
-		f = c.lane.frame()
-		f.of, f.portion, f.RESP3, f.DB, f.Prompt = c, c.lane.at, c.resp3, c.db, true
-		c.frame = f
-		c.mode |= modeFramed
-	}
+// addToFrame appends a command to a frame. For EXEC it appends the whole transaction.
+func (c *conn) addToFrame(f *frame, cmd *command.Spec, args [][]byte) {
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
 	f.speaksFor(c, cmd)
 	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.subscriber.Tracks()}
@@ -140,23 +115,6 @@ func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	}
 	f.Append(args)
 	f.items = append(f.items, it)
-	if len(f.items) >= frameCommands || f.Size() >= frameBytes || it.tx != nil || c.mode&modeReplySkip != 0 {
-		c.stall |= stallLeader
-	}
-}
-
-// sendFrame passes the frame that the batch has filled to the forwarder.
-func (c *conn) sendFrame() {
-	f := c.frame
-	if f == nil || f.sent {
-		return
-	}
-	f.sent, c.sent = true, f.Footprint()
-	c.stall |= stallLeader
-	if !c.lane.portions[f.portion].part.Forward(&f.Frame) {
-		f.refused = true
-		c.post(f.take)
-	}
 }
 
 // frameDone returns a frame to the connection's thread, whether the leader has answered or
@@ -176,42 +134,6 @@ func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
 	}
 	by, h := c.headless(cmd, args)
 	return h.Prompt && by != partition.FailClosed
-}
-
-func (c *conn) endFrame() {
-	c.frame, c.sent = nil, 0
-	c.mode &^= modeFramed
-	c.stall &^= stallLeader
-	c.unrun = c.unrun || len(c.in) > c.inOff || c.deferred != nil
-}
-
-// takeFrame passes on the leader's replies to the commands of a frame. The failure policy,
-// or this node itself, answers the commands without a reply.
-func (c *conn) takeFrame(f *frame) {
-	c.endFrame()
-	c.lane.enter(f.portion)
-	for i := range f.items[:f.Replied()] {
-		c.frameReply(f, i, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
-		c.followFrame(f, i)
-	}
-	if f.Replied() == len(f.items) {
-		c.reuse(f)
-		return
-	}
-	if f.End() == partition.Ours {
-		c.takeBack(f)
-		return
-	}
-	down := errLeaderSilent
-	if f.refused {
-		down = errBusy
-	}
-	c.lane.use(c.db)
-	defer c.lane.use(0)
-	for i := f.Replied(); i < len(f.items); i++ {
-		it := &f.items[i]
-		c.frameReply(f, i, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
-	}
 }
 
 // fromLeader converts a leader's reply for a client. A leader of an older version does not
@@ -259,31 +181,4 @@ func (c *conn) frameReply(f *frame, i int, write func()) {
 	if len(c.segments) != 0 {
 		c.finish(start, command.Commit{})
 	}
-}
-
-// takeBack puts commands that were not sent back in front of the connection's input,
-// because this node decides now.
-func (c *conn) takeBack(f *frame) {
-	var in []byte
-	first := &f.items[f.Replied()]
-	if first.tx != nil {
-		c.tx = first.tx
-		c.mode |= modeMulti
-		in = resp.AppendCommand(nil, [][]byte{[]byte("EXEC")})
-	} else {
-		in = append(in, f.From(f.Replied())...)
-	}
-	if first.mute && c.mode&modeReplyOff == 0 {
-		c.mode |= modeReplySkip
-	}
-	if c.deferred != nil {
-		in = resp.AppendCommand(in, c.deferred)
-		c.deferred = nil
-	}
-	in = append(in, c.in[c.inOff:]...)
-	c.lane.recycle(c.in)
-	c.in, c.inOff = in, 0
-	// The start of the input has changed, so the parser must begin again.
-	c.parser = resp.Parser{}
-	c.unrun = true
 }

@@ -224,7 +224,7 @@ func (c *conn) writeWhole(m *pubsub.Message) {
 // quiet reports whether nothing but deliver may write to the connection now, because
 // waiting messages stall its commands.
 func (c *conn) quiet() bool {
-	return c.stall&(stallWorker|stallLeader) == 0 && c.frame == nil && len(c.segments) == 0
+	return c.stall&(stallWorker|stallLeader) == 0 && c.flight == nil && len(c.segments) == 0
 }
 
 // writePart writes at most most bytes of the rest of the first message's text.

@@ -51,9 +51,10 @@ type lane struct {
 	beat   atomic.Uint64 // odd during a batch, and different in all batches
 	called bool          // the lane belongs to a line; guarded by srv.lanesMu
 
-	frames []*frame // empty frames, for commands that the leader executes
-	spare  [][]byte // buffers for kept input and parked replies
-	parked []*conn  // connections that have parked replies
+	frames  []*frame  // empty frames, for commands that a leader executes
+	flights []*flight // empty flights
+	spare   [][]byte  // buffers for kept input and parked replies
+	parked  []*conn   // connections that have parked replies
 
 	waiting atomic.Int64 // len(parked), which other threads read
 

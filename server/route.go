@@ -43,6 +43,7 @@ type routing struct {
 	crossing string   // why the command is refused, if modeCrossing is set
 	several  bool     // the command is about several partitions
 	homed    bool     // the command has its slot from its home; see command.Spec.Home
+	keyed    bool     // the command has a slot
 	keysAt   []int    // scratch memory of slotOf
 }
 
@@ -152,6 +153,7 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	if cmd != nil && cmd.Accepts(len(args)) {
 		slot = c.slotOf(cmd, args)
 	}
+	l.keyed = slot != keyless
 	at := c.home
 	if slot != keyless && !(l.homed && c.only) { // the node that sent it may know other policies: the handler compares
 		at = c.srv.portionOf(slot)

@@ -124,7 +124,7 @@ func TestEachPartitionHasItsLeader(t *testing.T) {
 	s, m := twoPartitions(t, first, second, partition.FailClosed)
 	m.feed("INCREX " + low + "\r\nINCREX " + high + " BYINT 5\r\nINCREX " + high + "\r\nINCREX " + low + "\r\nPING\r\n")
 	replies := ""
-	eventually(t, "the leader answers", func() bool { m.lane.runPosts(); replies += m.take(); return m.stall == 0 && m.frame == nil })
+	eventually(t, "the leader answers", func() bool { m.lane.runPosts(); replies += m.take(); return m.stall == 0 && m.flight == nil })
 	require.Equal(t, "*2\r\n:1\r\n:1\r\n*2\r\n:5\r\n:5\r\n*2\r\n:6\r\n:1\r\n*2\r\n:2\r\n:1\r\n+PONG\r\n", replies)
 	require.Equal(t, 1, leader.engine.Len())
 	require.Equal(t, 1, s.parts[0].Engine().Len())
@@ -140,7 +140,7 @@ func TestFramesAreOfOnePartition(t *testing.T) {
 	_, m := twoPartitions(t, first, second, partition.FailClosed)
 	m.feed("INCREX " + low + "\r\nINCREX " + high + " BYINT 5\r\nINCREX " + low + "\r\nMULTI\r\nINCREX " + high + "\r\nEXEC\r\n")
 	replies := ""
-	eventually(t, "the leaders answer", func() bool { m.lane.runPosts(); replies += m.take(); return m.stall == 0 && m.frame == nil })
+	eventually(t, "the leaders answer", func() bool { m.lane.runPosts(); replies += m.take(); return m.stall == 0 && m.flight == nil })
 	require.Equal(t, "*2\r\n:1\r\n:1\r\n*2\r\n:5\r\n:5\r\n*2\r\n:2\r\n:1\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:6\r\n:1\r\n", replies)
 	require.Equal(t, 1, one.engine.Len())
 	require.Equal(t, 1, two.engine.Len())

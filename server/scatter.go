@@ -404,7 +404,7 @@ func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, ar
 	ln.begin(func() {
 		ln.w.RESP3 = at.resp3
 		ln.execute(args)
-		ln.sendFrame()
+		ln.takeOff()
 		ln.unrun = ln.stall != 0
 	})
 	if err := c.finish(ctx, ln); err != nil {
