@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,10 +30,13 @@ type Cluster struct {
 
 	dir  string
 	dead *Server // killed by KillLeader and not restarted
+
+	balancer net.Listener // of Balance
 }
 
 // StartCluster starts a cluster and waits until it has settled. args are
-// further arguments of headgate serve, for all nodes.
+// further arguments of headgate serve, for all nodes. $HGTEST_GROUPS is the number
+// of groups that clusters have if args do not say it.
 func StartCluster(args ...string) (*Cluster, error) {
 	parent, err := tempDir()
 	if err != nil {
@@ -41,7 +46,11 @@ func StartCluster(args ...string) (*Cluster, error) {
 	if c.dir, err = os.MkdirTemp(parent, "cluster"); err != nil {
 		return nil, err
 	}
-	nodes, err := Nodes(c.dir, clusterNodes, append([]string{"--on-failure", "closed"}, args...)...)
+	all := []string{"--on-failure", "closed"}
+	if groups := os.Getenv("HGTEST_GROUPS"); groups != "" {
+		all = append(all, "--groups", groups)
+	}
+	nodes, err := Nodes(c.dir, clusterNodes, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +78,14 @@ func (c *Cluster) Addrs() []string {
 }
 
 // Leader waits until one node serves as leader, every running node is ready, and the
-// leader tells clients so and knows all other running nodes. It returns the leader.
+// leader tells clients so and knows all other running nodes. It returns the leader. With
+// several groups it is the leader of group 0, and the nodes agree on those of the others.
 func (c *Cluster) Leader() (*Server, error) {
-	var running []*Server
-	for _, s := range c.Nodes {
-		if s != c.dead {
-			running = append(running, s)
-		}
-	}
+	running := c.Running()
 	var why error
 	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for _, s := range running {
-			if why = c.agree(s, running); why == nil {
+			if why = agree(s, running); why == nil {
 				return s, nil
 			}
 		}
@@ -88,19 +93,37 @@ func (c *Cluster) Leader() (*Server, error) {
 	return nil, fmt.Errorf("no leader that all follow within %v: %w", settleTimeout, why)
 }
 
+// Running are the nodes that have not been killed.
+func (c *Cluster) Running() []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(s *Server) bool { return s == c.dead })
+}
+
 // agree returns why leader does not serve as the leader of the running nodes.
-func (c *Cluster) agree(leader *Server, running []*Server) error {
+func agree(leader *Server, running []*Server) error {
+	var masters []string
 	for _, s := range running {
 		want := "following"
 		if s == leader {
 			want = "leading"
 		}
-		role, told, err := s.topology()
+		role, shards, err := s.topology()
 		if err != nil {
 			return err
 		}
-		if role != want || len(told) < len(running) || told[0] != leader.Cluster {
-			return fmt.Errorf("%s is %s and tells of %v", s.Addr, role, told)
+		if role != want || len(shards) == 0 || shards[0][0] != leader.Cluster {
+			return fmt.Errorf("%s is %s and tells of %v", s.Addr, role, shards)
+		}
+		var told []string
+		for _, nodes := range shards {
+			if len(nodes) < len(running) || !slices.ContainsFunc(running, func(r *Server) bool { return r.Cluster == nodes[0] }) {
+				return fmt.Errorf("%s tells of %v", s.Addr, shards)
+			}
+			told = append(told, nodes[0])
+		}
+		if masters == nil {
+			masters = told
+		} else if !slices.Equal(masters, told) {
+			return fmt.Errorf("%s tells of the leaders %v, another node of %v", s.Addr, told, masters)
 		}
 		if err := s.ready(); err != nil {
 			return err
@@ -126,8 +149,8 @@ func (s *Server) ready() error {
 }
 
 // topology is a node's role in INFO replication, and the addresses that it
-// gives to clients of Redis Cluster, the leader's first.
-func (s *Server) topology() (role string, addrs []string, err error) {
+// gives to clients of Redis Cluster, for each group the leader's first.
+func (s *Server) topology() (role string, shards [][]string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
@@ -138,14 +161,18 @@ func (s *Server) topology() (role string, addrs []string, err error) {
 	}
 	_, role, _ = strings.Cut(info, "headgate_role:")
 	role, _, _ = strings.Cut(role, "\r\n")
-	shards, err := client.ClusterShards(ctx).Result()
-	if err != nil || len(shards) == 0 {
+	told, err := client.ClusterShards(ctx).Result()
+	if err != nil {
 		return role, nil, err
 	}
-	for _, n := range shards[0].Nodes { // the master is the first
-		addrs = append(addrs, net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)))
+	for _, shard := range told {
+		var nodes []string
+		for _, n := range shard.Nodes { // the master is the first
+			nodes = append(nodes, net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)))
+		}
+		shards = append(shards, nodes)
 	}
-	return role, addrs, nil
+	return role, shards, nil
 }
 
 // KillLeader kills the leader, as a crash does, and returns it.
@@ -176,11 +203,75 @@ func (c *Cluster) Restart() error {
 // Stop stops the nodes that run and removes their data. Its error names those
 // that had crashed.
 func (c *Cluster) Stop() error {
+	if c.balancer != nil {
+		c.balancer.Close()
+	}
 	var errs []error
-	for _, s := range c.Nodes {
-		if s != c.dead {
-			errs = append(errs, s.Stop())
-		}
+	for _, s := range c.Running() {
+		errs = append(errs, s.Stop())
 	}
 	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+}
+
+// Balance starts a TCP load balancer for the nodes and returns its address. Each connection
+// goes to the next node that is ready.
+func (c *Cluster) Balance() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	c.balancer = ln
+	go func() {
+		for next := 0; ; next++ {
+			client, err := ln.Accept()
+			if err != nil {
+				return // by Stop
+			}
+			go c.forward(client, next)
+		}
+	}()
+	return ln.Addr().String(), nil
+}
+
+// forward forwards a connection to the first ready node from next on.
+func (c *Cluster) forward(client net.Conn, next int) {
+	defer client.Close()
+	for i := range c.Nodes {
+		s := c.Nodes[(next+i)%len(c.Nodes)]
+		if s.ready() != nil {
+			continue
+		}
+		server, err := net.Dial("tcp", s.Addr)
+		if err != nil {
+			continue
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, client) // an error ends the connection
+			server.Close()
+		}()
+		_, _ = io.Copy(client, server)
+		return
+	}
+}
+
+// Degraded is how many calls the running nodes have decided by their failure policy.
+func (c *Cluster) Degraded() (int64, error) {
+	var sum int64
+	for _, s := range c.Running() {
+		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+		info, err := client.Info(context.Background(), "stats").Result()
+		client.Close()
+		if err != nil {
+			return 0, err
+		}
+		_, text, _ := strings.Cut(info, "decisions_degraded:")
+		text, _, _ = strings.Cut(text, "\r\n")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }

@@ -1,7 +1,7 @@
 // Command cluster runs three Headgate nodes for a test in another language, and
 // kills their leader when it is told to:
 //
-//	HGTEST_BIN=path cluster [argument of headgate serve ...]
+//	HGTEST_BIN=path [HGTEST_GROUPS=number] cluster [argument of headgate serve ...]
 //
 // It answers on standard output, in lines:
 //
@@ -9,6 +9,8 @@
 //	kill        killed host:port     the leader, by SIGKILL
 //	leader      leader host:port     when one serves and the others follow it
 //	restart     restarted            the killed node, and all follow the leader
+//	balance     balancer host:port   starts a load balancer for the nodes
+//	degraded    degraded number      calls that running nodes decided by their failure policy
 //	(end)                            stops the nodes
 //
 // Anything that fails ends it with a message and status 1.
@@ -69,6 +71,18 @@ func obey(c *hgtest.Cluster, command string) error {
 			return err
 		}
 		fmt.Println("restarted")
+	case "balance":
+		addr, err := c.Balance()
+		if err != nil {
+			return err
+		}
+		fmt.Println("balancer", addr)
+	case "degraded":
+		n, err := c.Degraded()
+		if err != nil {
+			return err
+		}
+		fmt.Println("degraded", n)
 	default:
 		return fmt.Errorf("unknown command %q", command)
 	}
