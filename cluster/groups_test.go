@@ -98,6 +98,7 @@ func TestOtherGroupsWaitForTheFirst(t *testing.T) {
 	require.NoError(t, node.Close(t.Context()))
 	require.NoDirExists(t, filepath.Join(dir, "group-1"))
 	require.Equal(t, partition.Starting, node.Group(1).Role())
+	require.EqualError(t, node.Fit(), "groups that have not caught up with their leaders since the start: 0, 1")
 	groups, err := raftlog.Groups(dir)
 	require.NoError(t, err)
 	require.Zero(t, groups, "no cluster yet")

@@ -3,8 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,13 +190,34 @@ func (n *Node) Handover(ctx context.Context) error {
 var errRemoved = errors.New("this node has been removed from the cluster")
 
 // Fit returns an error if this node was removed from the cluster, because it can then
-// answer only by its failure policy.
+// answer only by its failure policy. With several groups, it also returns an error while
+// some groups have not caught up since the start; the error names the first of them.
 func (n *Node) Fit() error {
 	if n.removed.Load() {
 		return errRemoved
 	}
-	return nil
+	var behind []string
+	for _, g := range n.groups {
+		select {
+		case <-g.caughtUp:
+		default:
+			behind = append(behind, strconv.Itoa(g.ID()))
+		}
+	}
+	if len(behind) == 0 || len(n.groups) == 1 {
+		return nil
+	}
+	named := strings.Join(behind[:min(len(behind), namedGroups)], ", ")
+	if more := len(behind) - namedGroups; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("%w: %s", errBehind, named)
 }
+
+var errBehind = errors.New("groups that have not caught up with their leaders since the start")
+
+// namedGroups bounds the groups that Fit names.
+const namedGroups = 8
 
 // Disk returns the free bytes and the size of the file system with the data directory.
 func (n *Node) Disk() (free, size uint64, err error) { return diskspace.Of(n.cfg.DataDir) }

@@ -38,8 +38,8 @@ func (s *Server) DroppedEvents() uint64 { return s.checks.Denials().Dropped() }
 func (s *Server) tellEvents() {
 	t := time.NewTicker(eventsInterval)
 	defer t.Stop()
-	role, listened := partition.Starting, false
-	var stop func() // stops listening; nil while there are no subscribers
+	roles, listened := make([]partition.Role, len(s.parts)), false // at first partition.Starting
+	var stop func()                                                // stops listening; nil while there are no subscribers
 	var next int64
 	var more <-chan struct{}
 	var lines []events.Line
@@ -49,7 +49,7 @@ func (s *Server) tellEvents() {
 			return
 		case <-more:
 		case <-t.C:
-			role = s.tellRole(role)
+			s.tellRoles(roles)
 			listening := s.events.Settle()
 			if listened || listening {
 				s.checks.Denials().Sweep(s.engine.Now(), !listening)
@@ -74,24 +74,33 @@ func (s *Server) tellEvents() {
 	}
 }
 
-// tellRole posts an event if this node's role in the cluster has changed, and returns the
-// role.
-func (s *Server) tellRole(was partition.Role) partition.Role {
-	if s.parts[0].Alone() {
-		return was
+// tellRoles posts an event for each group in which this node's role has changed, and notes
+// the roles in was.
+func (s *Server) tellRoles(was []partition.Role) {
+	for i, p := range s.parts {
+		if p.Alone() {
+			continue
+		}
+		if is := p.Role(); is != was[i] {
+			was[i] = is
+			s.events.Post(events.Event{At: s.engine.Now() / 1e6, Type: events.Role, Group: s.groupOf(i), Role: is.String()})
+		}
 	}
-	is := s.parts[0].Role()
-	if is != was {
-		s.events.Post(events.Event{At: s.engine.Now() / 1e6, Type: events.Role, Role: is.String()})
-	}
-	return is
 }
 
-// tellLeader posts an event about who is leader now.
-func (s *Server) tellLeader(leader partition.TopologyNode) {
-	e := events.Event{At: s.engine.Now() / 1e6, Type: events.Leader}
+// tellLeader posts an event about who leads a group now.
+func (s *Server) tellLeader(group int, leader partition.TopologyNode) {
+	e := events.Event{At: s.engine.Now() / 1e6, Type: events.Leader, Group: s.groupOf(group)}
 	if leader.Addressed() {
 		e.Leader = net.JoinHostPort(leader.Host, strconv.Itoa(leader.Port))
 	}
 	s.events.Post(e)
+}
+
+// groupOf returns a group as events name it: nil if there is only one.
+func (s *Server) groupOf(i int) *int {
+	if len(s.parts) == 1 {
+		return nil
+	}
+	return &i
 }

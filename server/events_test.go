@@ -207,6 +207,27 @@ func TestEventsOfRoles(t *testing.T) {
 	require.Contains(t, roles(), "10.0.0.1:7379 ")
 }
 
+// With several groups, an event shows whose role or leader has changed, also for group 0.
+func TestEventsOfRolesNameTheGroup(t *testing.T) {
+	n := startGroups(t, Config{}, partition.Leading, partition.Orphaned)
+	told := func() (all []string) {
+		for _, line := range dial(t, n.addr).call("RL.EVENTS").([]any)[5].([]any) {
+			_, text, _ := strings.Cut(line.(string), `"type":`)
+			all = append(all, text)
+		}
+		return all
+	}
+	eventually(t, "two roles", func() bool { return len(told()) == 2 })
+	n.groups[1].set(func(f *fakeCluster) { f.role = partition.Following })
+	eventually(t, "another role", func() bool { return len(told()) == 3 })
+	n.parts[1].LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{ID: "n2", Address: partition.Address{Host: "h", Port: 2}})
+	n.parts[0].LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{ID: "n1"})
+	require.Equal(t, []string{
+		`"role","group":0,"role":"leading"}`, `"role","group":1,"role":"orphaned"}`, `"role","group":1,"role":"following"}`,
+		`"leader","group":1,"leader":"h:2"}`, `"leader","group":0}`,
+	}, told())
+}
+
 // Secrets are in no event.
 func TestEventsHaveNoSecrets(t *testing.T) {
 	r := newRig(t, engine.Config{})

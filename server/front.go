@@ -18,9 +18,8 @@ func (f front) Recheck()                               { f.s.recheck(f.of) }
 func (f front) AwaitBatches(ctx context.Context) error { return f.s.awaitBatches(ctx) }
 func (f front) Deposed()                               { f.s.sendAway(f.of) }
 func (f front) LeaderChanged(old, leader partition.TopologyNode) {
-	if f.of != 0 { // the first partition's leader is the master of Sentinel's clients
-		return
+	if f.of == 0 { // its leader is the master of Sentinel's clients
+		f.s.announceMaster(old, leader)
 	}
-	f.s.announceMaster(old, leader)
-	f.s.tellLeader(leader)
+	f.s.tellLeader(int(f.of), leader)
 }

@@ -60,8 +60,11 @@ func TestTwelveGroups(t *testing.T) {
 	t.Parallel()
 	const groups = 12
 	c := newCluster(t, 3, "--durability=sync", "--on-failure=closed")
-	for _, n := range c.nodes {
+	for i, n := range c.nodes {
 		n.process = start(t, append(n.args, "--groups=12")...)
+		if i == 0 {
+			require.Equal(t, "not ready: groups that have not caught up with their leaders since the start: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more\n", n.page(t, "/readyz", 503))
+		}
 	}
 	c.ledBy(t, 0, groups)
 	keys := keysOfAllGroups()
@@ -78,6 +81,7 @@ func TestTwelveGroups(t *testing.T) {
 	dead := c.nodes[1]
 	dead.signal(t, syscall.SIGKILL)
 	require.Error(t, dead.wait(t))
+	require.Equal(t, 200, c.nodes[0].status("/readyz"), "groups without a leader are answered by the failure policy")
 	for i, key := range keys {
 		require.EqualValues(t, 7, c.nodes[2*(i%2)].remaining(t, key, "10", "3600"))
 	}

@@ -192,6 +192,10 @@ func TestJSONOfEvents(t *testing.T) {
 			ID: int64(number()), At: int64(number()), Type: Type(text()), Policy: text(), Limit: text(), Key: text(), Reason: text(),
 			Count: number(), For: int64(number()), Version: number(), Author: text(), Change: text(), Deleted: rng.IntN(2) == 0, Role: text(), Leader: text(),
 		}
+		if group := rng.IntN(3); group > 0 {
+			group--
+			e.Group = &group
+		}
 		want, err := json.Marshal(&e)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(e.appendJSON(nil)))

@@ -49,6 +49,8 @@ type Event struct {
 	Author  string `json:"author,omitempty"`
 	Change  string `json:"change,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
+	// Group is the Raft group of a role or a leader. It is nil if there is only one group.
+	Group *int `json:"group,omitempty"`
 	// Role is what the node may do now: leading, following, orphaned and so on.
 	Role string `json:"role,omitempty"`
 	// Leader is the address at which clients reach the leader.
@@ -183,6 +185,9 @@ func (e *Event) appendJSON(b []byte) []byte {
 	text("change", e.Change)
 	if e.Deleted {
 		b = append(b, `,"deleted":true`...)
+	}
+	if e.Group != nil {
+		b = strconv.AppendInt(append(b, `,"group":`...), int64(*e.Group), 10)
 	}
 	text("role", e.Role)
 	text("leader", e.Leader)

@@ -201,14 +201,15 @@ function entry(log, e) {
   const rule = e.policy ? h('a', { href: link('policies', { name: e.policy }) }, name(e.policy + (e.limit ? ' · ' + e.limit : ''), 50)) : null;
   const p = e.key && parseKey(e.key);
   const who = e.key ? h('a', { href: link('explain', { key: e.key }) }, name(p ? p.caller || 'everybody' : e.key, 60)) : null;
+  const group = e.group === undefined ? '' : ' in group ' + e.group;
   const text = {
     denied: () => [who, ' ', rule, ' ', count(e.count) + (e.count > 1 ? ' calls' : ' call'), e.reason && e.reason !== 'limit' ? ' by ' + e.reason : ''],
     shadow: () => [who, ' ', rule, ' ', count(e.count) + (e.count > 1 ? ' calls' : ' call')],
     penalty: () => [who, ' ', rule, ' for ' + span(e.for_ms)],
     policy: () => [rule, e.deleted ? ' was deleted' : ` has version ${e.version}`, ' by ', name(e.author || 'unknown', 60)],
     override: () => [rule, ' ', name(e.change || '', 80), e.deleted ? ' was deleted' : '', ' by ', name(e.author || 'unknown', 60)],
-    role: () => ['this node is now ', name(e.role)],
-    leader: () => ['the node at ', name(e.leader || 'no address'), ' leads'],
+    role: () => ['this node is now ', name(e.role), group],
+    leader: () => ['the node at ', name(e.leader || 'no address'), ' leads', group],
     lost: () => [count(e.lost) + ' events came too fast to be shown'],
   }[e.type];
   if (!text) return;
