@@ -131,9 +131,11 @@ func (l *Leases) Take(now int64, q *Lease) (a Leased, err error) {
 		}
 		return a, err
 	}
-	it.refs.Add(1) // the cache may drop it for the limit of a record
-	defer it.refs.Add(-1)
+	var hash uint64
 	err = l.with(now, q.Key, q.ID, func(now int64, p, b *plan) error {
+		hash = p.hash
+		it.refs.Add(1) // the cache may drop it for the limit of a record
+		defer it.refs.Add(-1)
 		p.it = it
 		a, err = l.take(now, q, p, b)
 		return err
@@ -141,13 +143,12 @@ func (l *Leases) Take(now int64, q *Lease) (a Leased, err error) {
 	if err != nil {
 		return Leased{}, err
 	}
-	s.top.observe(now, q.Key, s.hash(q.Key), a.OK)
+	s.top.observe(now, q.Key, hash, a.OK)
 	return a, nil
 }
 
 // with locks the shards of a counter and of a holder's block, and calls fn. p and b have
-// the keys of the counter and the block. p also has the counter's entry, if there is
-// one.
+// the keys and the entries of the counter and the block.
 func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) error) error {
 	s := l.s
 	block := l.blockKey(key, id)
@@ -171,7 +172,7 @@ func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) 
 	now = s.advance(step.shards, now)
 	p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, key)
 	p.live = p.found && !p.ent.Expired(now)
-	_, b.found = s.e.table.At(b.hash).Find(b.hash, block)
+	b.ent, b.found = s.e.table.At(b.hash).Find(b.hash, block)
 	return fn(now, p, b)
 }
 
@@ -196,13 +197,13 @@ func (l *Leases) counter(now int64, p *plan) (st algo.State, out algo.Outstandin
 	return st, out, nil
 }
 
-// known reads a holder's block. It reports whether there is one that counts.
+// known reads a holder's block. It reports whether there is one that counts. Nothing may
+// have been inserted since with has found the block.
 func (l *Leases) known(now int64, q *plan, out *algo.Outstanding) (b algo.Block, ok bool) {
-	ent, found := l.s.e.table.At(q.hash).Find(q.hash, q.key)
-	if !found || ent.Expired(now) {
+	if !q.found || q.ent.Expired(now) {
 		return b, false
 	}
-	b = algo.ReadBlock(ent.State())
+	b = algo.ReadBlock(q.ent.State())
 	return b, b.Generation == out.Generation && b.Deadline > now && out.Live(now)
 }
 
@@ -279,7 +280,7 @@ func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo
 		}
 	}
 	p.ent, p.found = sh.Find(p.hash, p.key) // it may have moved
-	return l.putCounter(p, sh, &leasedState{st: st, out: *out, ends: ends}, now)
+	return l.putCounter(p, sh, &leasedState{st: st, out: *out, ends: ends, it: it}, now)
 }
 
 // Return ends a holder's block of key. held is what the holder has left. It returns the

@@ -421,6 +421,7 @@ func (l *Leases) putPolicyBlock(b *plan, block *algo.Block, record []byte, now i
 		remove(sh, b)
 		return nil
 	}
+	b.ent, b.found = sh.Find(b.hash, b.key) // it may have moved
 	return l.put(b, sh, algo.BlockRecord, record, block.Deadline, now)
 }
 

@@ -156,6 +156,8 @@ type leasedState struct {
 	out  algo.Outstanding
 	ends int64     // algo.Outstanding.Ends of out, 0 if not known yet
 	mark algo.Mark // without a generation: none
+	// it is the leased form of the counter's limit, nil if not known yet.
+	it *interned
 	// noted is set if the mark has noted a charge. Otherwise it has the peak: see
 	// algo.Outstanding.Peak. reserves is as in weighed.
 	noted, reserves bool
@@ -164,30 +166,32 @@ type leasedState struct {
 
 // putCounter writes the state of p's counter, under its leased limit while something is
 // out, or while a peak must be kept.
-func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64) error {
-	q := plan{it: p.it, hash: p.hash, key: p.key, ent: p.ent, found: p.found, live: p.live}
+func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64) (err error) {
 	live := x.out.Live(now)
 	if !live && x.st.Deadline <= now {
-		if q.found {
-			sh.Delete(q.ent)
+		if p.found {
+			sh.Delete(p.ent)
 		}
 		return nil
 	}
-	head := 0
+	head, plain := 0, p.it
+	defer func() { p.it = plain }()
 	if live = live || x.peak > 0; live {
-		it, err := l.leased(p)
-		if err != nil {
-			return err
+		it := x.it
+		if it == nil {
+			if it, err = l.leased(p); err != nil {
+				return err
+			}
+			defer it.refs.Add(-1)
 		}
-		defer it.refs.Add(-1)
-		q.it, head = it, algo.LeasedHead(&it.Rule)
+		p.it, head = it, algo.LeasedHead(&it.Rule)
 	}
-	r := &q.it.Rule
+	r := &p.it.Rule
 	words := head + algo.PlainWords(r)
 	var was []byte // the plain part of the record, with its mark
 	switch marks := x.mark.Generation != 0; {
-	case marks && q.found:
-		was = plainPart(l.s, q.ent)
+	case marks && p.found:
+		was = plainPart(l.s, p.ent)
 	case marks:
 		x.mark.Forget()
 	}
@@ -214,10 +218,10 @@ func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64)
 	default:
 		x.mark.Put(r, l.words[8*head:])
 	}
-	if err := l.s.place(&q, sh, words, deadline, now); err != nil {
+	if err := l.s.place(p, sh, words, deadline, now); err != nil {
 		return err
 	}
-	state := q.ent.State()
+	state := p.ent.State()
 	clear(state[copy(state, l.words):]) // it could not be made smaller
 	return nil
 }
@@ -231,11 +235,15 @@ func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding,
 			return 0, err
 		}
 	}
-	if ent, found := sh.Find(q.hash, q.key); found {
-		l.s.e.leased.lapsed.Add(uint64(algo.Lapsed(ent.State(), now)))
+	if q.ent, q.found = sh.Find(q.hash, q.key); q.found {
+		if lapsed := algo.Lapsed(q.ent.State(), now); lapsed > 0 {
+			l.s.e.leased.lapsed.Add(uint64(lapsed))
+		}
 	}
 	if !out.Live(now) {
-		remove(sh, &q)
+		if q.found {
+			sh.Delete(q.ent)
+		}
 		return now, nil
 	}
 	l.words, ends = out.Append(l.words[:0]), out.Ends(&p.it.Rule, now)
@@ -250,16 +258,18 @@ func (l *Leases) putBlock(q *plan, b *algo.Block, now int64) error {
 		remove(sh, q)
 		return nil
 	}
+	q.ent, q.found = sh.Find(q.hash, q.key) // it may have moved
 	l.words = b.Append(l.words[:0])
 	return l.put(q, sh, algo.BlockRecord, l.words, b.Deadline, now)
 }
 
-// put writes a record of a kind without limits under the key of q.
+// put writes a record of a kind without limits to the entry of q, or to a new one.
 func (l *Leases) put(q *plan, sh *shard.Shard, a algo.Algorithm, record []byte, deadline, now int64) (err error) {
-	if q.it, err = l.s.rule(algo.Limit{Algorithm: a, DB: a.Space()}); err != nil {
+	if q.found { // records of one space have one limit
+		q.it = l.s.e.limits.get(q.ent.Meta())
+	} else if q.it, err = l.s.rule(algo.Limit{Algorithm: a, DB: a.Space()}); err != nil {
 		return err
 	}
-	q.ent, q.found = sh.Find(q.hash, q.key)
 	if err := l.s.place(q, sh, len(record)/8, deadline, now); err != nil {
 		return err
 	}

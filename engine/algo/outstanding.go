@@ -33,6 +33,7 @@ type Outstanding struct {
 	// record.
 	Generation uint64
 	due        []Due // in the order of At
+	all        Due   // the sums of due; At is not used
 }
 
 // Due describes what ends at one time: blocks, refills or both.
@@ -70,16 +71,15 @@ func ReadOutstanding(record []byte, due []Due) (o Outstanding) {
 	for i := dueHeader; i+dueWords <= n && word(record, i) != 0; i += dueWords {
 		last := word(record, i+2)
 		o.due = append(o.due, Due{At: int64(word(record, i)), Units: int64(word(record, i+1)), Blocks: int64(last & (1<<blocksBits - 1)), Inflow: last >> blocksBits})
+		o.count(&o.due[len(o.due)-1], 1)
 	}
 	return o
 }
 
 // Lapsed returns how many units of a record were out at an end that has come by now.
 func Lapsed(record []byte, now int64) (units int64) {
-	for i := dueHeader; i+dueWords <= len(record)/8 && word(record, i) != 0; i += dueWords {
-		if int64(word(record, i)) <= now {
-			units += int64(word(record, i+1))
-		}
+	for i := dueHeader; i+dueWords <= len(record)/8 && word(record, i) != 0 && int64(word(record, i)) <= now; i += dueWords {
+		units += int64(word(record, i+1))
 	}
 	return units
 }
@@ -101,8 +101,21 @@ func (o *Outstanding) Append(b []byte) []byte {
 // Live reports whether something is out, or reserved, after now.
 func (o *Outstanding) Live(now int64) bool { return len(o.due) > 0 && o.due[len(o.due)-1].At > now }
 
+// count adds an entry to the sums, or with n = -1 takes it out.
+func (o *Outstanding) count(d *Due, n int64) {
+	o.all.Units += n * d.Units
+	o.all.Blocks += n * d.Blocks
+	o.all.Inflow += uint64(n) * d.Inflow
+}
+
+// whole reports whether no entry ends by a time. The sums are right then.
+func (o *Outstanding) whole(now int64) bool { return len(o.due) == 0 || o.due[0].At > now }
+
 // Sum returns how many units are out after now, and how many blocks have them.
 func (o *Outstanding) Sum(now int64) (units, blocks int64) {
+	if o.whole(now) {
+		return o.all.Units, o.all.Blocks
+	}
 	for _, d := range o.due {
 		if d.At > now {
 			units, blocks = units+d.Units, blocks+d.Blocks
@@ -113,6 +126,9 @@ func (o *Outstanding) Sum(now int64) (units, blocks int64) {
 
 // Reserved returns how much of the rate is reserved after now, in 2^-32.
 func (o *Outstanding) Reserved(now int64) (inflow uint64) {
+	if o.whole(now) {
+		return o.all.Inflow
+	}
 	for _, d := range o.due {
 		if d.At > now {
 			inflow += d.Inflow
@@ -123,6 +139,9 @@ func (o *Outstanding) Reserved(now int64) (inflow uint64) {
 
 // inflow returns the time that refills have added to a bucket's use, from since to now.
 func (o *Outstanding) inflow(since, now int64) (sum Span) {
+	if o.all.Inflow == 0 {
+		return sum
+	}
 	for _, d := range o.due {
 		if dt := min(now, d.At) - since; dt > 0 && d.Inflow > 0 {
 			sum = shorter(sum.add(flowed(d.Inflow, dt)), endless)
@@ -261,15 +280,21 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (
 // Ends returns when nothing that is out at now matters any more: the limit is full then,
 // if nothing else is charged.
 func (o *Outstanding) Ends(r *Rule, now int64) (at int64) {
-	at = now
+	if !o.Live(now) {
+		return now
+	}
+	if at = o.due[len(o.due)-1].At; r.Decides != Token {
+		return at
+	}
+	out, _ := o.Sum(now)
+	most := filled(r, out).add(o.inflow(now, maxInstant)) // the most that is left to refill after an entry
 	var units, next int64
 	var rate uint64
 	var inflow Span // of the entries after i, from the end of i on
 	for i := len(o.due) - 1; i >= 0 && o.due[i].At > now; i-- {
 		d := &o.due[i]
-		at = max(at, d.At)
-		if r.Decides != Token {
-			break
+		if shorter(most, Span{NS: uint64(latestInstant - d.At)}).after(d.At).TAT < at {
+			break // even with that, earlier entries do not end later
 		}
 		if rate > 0 {
 			inflow = shorter(inflow.add(flowed(rate, next-d.At)), endless)
@@ -291,6 +316,7 @@ func flowed(rate uint64, dt int64) Span {
 func (o *Outstanding) Forget(now int64) {
 	n := 0
 	for n < len(o.due) && o.due[n].At <= now {
+		o.count(&o.due[n], -1)
 		n++
 	}
 	o.due = o.due[n:]
@@ -309,6 +335,7 @@ func (o *Outstanding) Adopt(r, old *Rule) {
 		if d.Inflow == 0 {
 			continue
 		}
+		o.count(d, -1)
 		n := new(big.Int).Mul(new(big.Int).SetUint64(d.Inflow), up)
 		n.Div(n, down)
 		d.Inflow = maxInflow
@@ -317,6 +344,7 @@ func (o *Outstanding) Adopt(r, old *Rule) {
 			room := 2 * uint64(blocks+1)
 			d.Inflow = min(n.Uint64(), maxInflow-room) + room
 		}
+		o.count(d, 1)
 	}
 }
 
@@ -345,13 +373,20 @@ func (o *Outstanding) room(r *Rule, now int64) int64 {
 func (o *Outstanding) enter(d Due) {
 	i := o.from(d.At)
 	if i < len(o.due) && o.due[i].At == d.At {
-		at := &o.due[i]
-		at.Units, at.Blocks, at.Inflow = at.Units+d.Units, at.Blocks+d.Blocks, min(at.Inflow+d.Inflow, maxInflow)
+		o.join(&o.due[i], &d)
 		return
 	}
+	o.count(&d, 1)
 	o.due = append(o.due, Due{})
 	copy(o.due[i+1:], o.due[i:])
 	o.due[i] = d
+}
+
+// join adds d to an entry of o.
+func (o *Outstanding) join(to, d *Due) {
+	o.count(to, -1)
+	to.Units, to.Blocks, to.Inflow = to.Units+d.Units, to.Blocks+d.Blocks, min(to.Inflow+d.Inflow, maxInflow)
+	o.count(to, 1)
 }
 
 // from returns the first entry that ends at a time or after it.
@@ -372,8 +407,8 @@ func (o *Outstanding) merge() {
 			best = i
 		}
 	}
-	from, to := o.due[best], &o.due[best+1]
-	to.Units, to.Blocks, to.Inflow = to.Units+from.Units, to.Blocks+from.Blocks, min(to.Inflow+from.Inflow, maxInflow)
+	o.count(&o.due[best], -1)
+	o.join(&o.due[best+1], &o.due[best])
 	o.due = append(o.due[:best], o.due[best+1:]...)
 }
 
@@ -385,9 +420,10 @@ func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
 	units, blocks := b.Out(), int64(1)
 	for i := o.from(b.Deadline); i < len(o.due); i++ {
 		d := &o.due[i]
-		u, n := min(units, d.Units), min(blocks, d.Blocks)
-		d.Units, d.Blocks = d.Units-u, d.Blocks-n
-		units, blocks = units-u, blocks-n
+		took := Due{Units: min(units, d.Units), Blocks: min(blocks, d.Blocks)}
+		d.Units, d.Blocks = d.Units-took.Units, d.Blocks-took.Blocks
+		units, blocks = units-took.Units, blocks-took.Blocks
+		o.count(&took, -1)
 	}
 	// A refill that has ended may be gone. If it was merged, it ends with its entry.
 	if inflow := b.inflow(r); b.RefillEnds > now {
@@ -395,15 +431,19 @@ func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
 			d := &o.due[i]
 			n := min(inflow, d.Inflow)
 			d.Inflow, inflow = d.Inflow-n, inflow-n
+			o.all.Inflow -= n
 		}
 	}
-	kept := o.due[:0]
-	for _, d := range o.due {
-		if d.Units > 0 || d.Blocks > 0 || d.Inflow > 0 {
-			kept = append(kept, d)
+	kept := 0
+	for i := range o.due {
+		if d := &o.due[i]; d.Units > 0 || d.Blocks > 0 || d.Inflow > 0 {
+			if kept != i {
+				o.due[kept] = *d
+			}
+			kept++
 		}
 	}
-	o.due = kept
+	o.due = o.due[:kept]
 }
 
 // PlainRecord returns the record of a leasable counter without leases.

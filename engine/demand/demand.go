@@ -9,8 +9,8 @@
 package demand
 
 import (
-	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -156,9 +156,16 @@ func (t *Table) note(shard int, d *demand, w want, now int64) {
 	}
 }
 
-// find returns where the want of a holder is, or would be.
+// find returns where the want of a holder is, or would be. Ids are hashes, and so are
+// spread evenly: the want is a few places from where the id alone puts it.
 func (d *demand) find(id uint64) (i int, found bool) {
-	return slices.BinarySearchFunc(d.wants, id, func(w want, id uint64) int { return cmp.Compare(w.id, id) })
+	at, _ := bits.Mul64(id, uint64(len(d.wants)))
+	for i = int(at); i > 0 && d.wants[i-1].id >= id; i-- {
+	}
+	for i < len(d.wants) && d.wants[i].id < id {
+		i++
+	}
+	return i, i < len(d.wants) && d.wants[i].id == id
 }
 
 // forget drops what nobody wants any more.
