@@ -87,11 +87,11 @@ type leaseParser struct {
 	fail  policy.Failure
 }
 
-// parse reads the arguments of RL.LEASE, without the command's name.
-func (p *leaseParser) parse(args [][]byte) (err error) {
-	// What says the limit is as in RL.LIMIT.
-	chain := command.Chain{Segs: make([]engine.Segment, 0, 1)}
-	limit := limitParser{chain: &chain}
+// parse reads the arguments of RL.LEASE, without the command's name. The limit is written
+// as in RL.LIMIT, so it is read into a chain, of which parse keeps nothing.
+func (p *leaseParser) parse(args [][]byte, chain *command.Chain) (err error) {
+	defer chain.Forget()
+	limit := limitParser{chain: chain}
 	l := wire.NewLeaseArgs()
 	said := args[:3:3]
 	for rest := args[3:]; len(rest) > 0; {
@@ -125,7 +125,8 @@ func (p *leaseParser) parse(args [][]byte) (err error) {
 // leaseHeadless returns how an RL.LEASE is answered without a leader: as a call of Need.
 func leaseHeadless(args [][]byte) command.Headless {
 	var p leaseParser
-	if p.parse(args[1:]) != nil {
+	var chain command.Chain
+	if p.parse(args[1:], &chain) != nil {
 		return command.Headless{Prompt: true} // the handler replies the error
 	}
 	return command.Headless{Failure: p.fail, Prompt: p.sync != command.SyncCommit}
@@ -134,7 +135,7 @@ func leaseHeadless(args [][]byte) command.Headless {
 // lease takes or renews a lease of a key.
 func lease(call *command.Call) {
 	var p leaseParser
-	if err := p.parse(call.Args[1:]); err != nil {
+	if err := p.parse(call.Args[1:], &call.Chain); err != nil {
 		call.Error(err.Error())
 		return
 	}
