@@ -224,8 +224,8 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 	q.Share = e.leaseShare
 	wanted := float64(q.Want) / float64(q.TTL) * 1e9
 	q.Fair = e.demand.Share(e.table.Index(p.hash), p.hash, b.hash, wanted, algo.PerSecond(&p.it.Rule), now+2*q.TTL, now)
-	g, err := algo.Lease(&p.it.Rule, st, out, block, known, now, &q.Request)
-	if err != nil {
+	g := algo.Grant{Out: out}
+	if err := algo.Lease(&p.it.Rule, st, &block, known, now, &q.Request, &g); err != nil {
 		return a, err
 	}
 	if err := l.write(now, p, b, &g.Out, &g.Block, g.State); err != nil {

@@ -229,7 +229,8 @@ func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64)
 // putOutstanding writes the Outstanding of p's counter, or deletes the record if no
 // units are out. It returns the time at which the record expires.
 func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding, now int64) (ends int64, err error) {
-	q := plan{hash: besideHash(p.hash), key: p.key}
+	var q plan
+	q.hash, q.key = besideHash(p.hash), p.key
 	if l.s.step.isolated {
 		if err := l.s.enter(q.hash, q.key); err != nil {
 			return 0, err

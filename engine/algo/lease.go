@@ -113,8 +113,9 @@ type Grant struct {
 
 // Lease decides a request for units of r at now. st is the limit's state without leases:
 // see Outstanding.Plain. block is the holder's block. known is false if the holder has
-// no block that counts. The caller must not use o afterwards.
-func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64, q *Request) (g Grant, err error) {
+// no block that counts. The answer goes to g, of which Out has to be what is out.
+func Lease(r *Rule, st State, block *Block, known bool, now int64, q *Request, g *Grant) (err error) {
+	o := &g.Out
 	now = Clamp(now)
 	most := portion(r.Burst, q.Share)
 	o.Forget(now)
@@ -123,22 +124,22 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 	if known {
 		held = min(held, block.has(now))
 		deadline = max(deadline, block.Deadline)
-		o.remove(r, &block, now)
+		o.remove(r, block, now)
 	} else if held = min(held, most, o.room(r, now)); held > 0 {
 		// The block is not known here, for example after a leader was lost. Its units are
 		// charged again, as far as no more than the capacity is then out.
 		var d Decision
 		if st, err = charge(r, st, now, held, &Options{Force: true}, &d); err != nil {
-			return g, err
+			return err
 		}
 	}
 	out, blocks := o.Sum(now)
 
 	if st, err = charge(r, st, now, q.Need, &noOptions, &g.Decision); err != nil {
-		return g, err
+		return err
 	}
 	g.Granted = g.Allowed
-	offers := [...]Offer{r.offer(g.Remaining, q, held, most-out, now, &o)}
+	offers := [...]Offer{r.offer(g.Remaining, q, held, most-out, now, o)}
 	more, refill, lasts := Join(offers[:])
 	if end := windowEnd(r, st, now); end > 0 {
 		deadline = min(deadline, end)
@@ -146,7 +147,8 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 			deadline = max(deadline, block.Deadline)
 		}
 	}
-	next := Block{Seq: q.Seq, Generation: o.Generation, Began: now, RefillEnds: now, Deadline: deadline, Units: held + more}
+	next := &g.Block
+	*next = Block{Seq: q.Seq, Generation: o.Generation, Began: now, RefillEnds: now, Deadline: deadline, Units: held + more}
 	switch {
 	case next.Units+refill < leastBlock || blocks >= MaxBlocks || deadline <= now:
 		// The holder may still spend what it has, because this answer may not reach it.
@@ -159,29 +161,29 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 		if more > 0 {
 			var d Decision
 			if st, err = charge(r, st, now, more, &Options{Force: true}, &d); err != nil {
-				return g, err
+				return err
 			}
 		}
 		if refill > 0 {
 			next.Refill, next.RefillEnds = refill, now+lasts
 		}
 	}
-	switch g.Block = next; {
+	switch {
 	case next.Out() == 0:
 	case blocks >= MaxBlocks:
 		// The Outstanding has no room for the block. So the block's units are out until the
 		// deadline, even if the holder returns the block earlier.
-		g.Block = Block{}
 		o.enter(Due{At: next.Deadline, Units: next.Units})
 		o.shrink()
+		*next = Block{}
 	default:
-		o.add(r, &next)
+		o.add(r, next)
 	}
-	g.Out, g.State = o, o.Floor(r, st, now)
+	g.State = o.Floor(r, st, now)
 	var left Decision
 	_, err = charge(r, g.State, now, 0, &noOptions, &left)
 	g.Remaining, g.ResetAfter = left.Remaining, left.ResetAfter
-	return g, err
+	return err
 }
 
 // Return ends a block of r's at now. units is how many went back to the limit. o is
@@ -202,7 +204,9 @@ func Return(r *Rule, st State, o Outstanding, block Block, now, held int64) (nex
 
 // charge is Decide for a state without a list. next is st if nothing is written.
 func charge(r *Rule, st State, now, cost int64, o *Options, d *Decision) (next State, err error) {
-	in := Input{State: st, Now: now, Cost: cost, Options: o}
+	// Set each field: a literal would be copied, and the copy waits for the stores before it.
+	var in Input
+	in.State, in.Now, in.Cost, in.Options = st, now, cost, o
 	next, _, write, err := r.Decide(&in, d)
 	if err != nil || !write {
 		return st, err

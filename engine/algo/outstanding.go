@@ -69,9 +69,10 @@ func ReadOutstanding(record []byte, due []Due) (o Outstanding) {
 		o.due = make([]Due, 0, DueRoom)
 	}
 	for i := dueHeader; i+dueWords <= n && word(record, i) != 0; i += dueWords {
-		last := word(record, i+2)
-		o.due = append(o.due, Due{At: int64(word(record, i)), Units: int64(word(record, i+1)), Blocks: int64(last & (1<<blocksBits - 1)), Inflow: last >> blocksBits})
-		o.count(&o.due[len(o.due)-1], 1)
+		o.due = append(o.due, Due{})
+		d, last := &o.due[len(o.due)-1], word(record, i+2)
+		d.At, d.Units, d.Blocks, d.Inflow = int64(word(record, i)), int64(word(record, i+1)), int64(last&(1<<blocksBits-1)), last>>blocksBits
+		o.count(d, 1)
 	}
 	return o
 }

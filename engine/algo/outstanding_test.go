@@ -13,9 +13,9 @@ func TestARecordOfWhatIsOutMayEndWithZeros(t *testing.T) {
 	const now = 1_800_000_000 * sec
 	r := algo.Compile(algo.Limit{Limit: 100, Period: 60 * sec})
 	fair := algo.Fair{Rate: 1<<32 - 1, Out: 1<<32 - 1}
-	g, err := algo.Lease(&r, algo.State{}, algo.Outstanding{Generation: 7}, algo.Block{}, false, now,
-		&algo.Request{Seq: 1, Want: 10, TTL: sec, Share: 1 << 30, Fair: fair})
-	require.NoError(t, err)
+	g := algo.Grant{Out: algo.Outstanding{Generation: 7}}
+	require.NoError(t, algo.Lease(&r, algo.State{}, &algo.Block{}, false, now,
+		&algo.Request{Seq: 1, Want: 10, TTL: sec, Share: 1 << 30, Fair: fair}, &g))
 	record := g.Out.Append(nil)
 	require.Len(t, record, 8*g.Out.Words())
 	for range 4 {

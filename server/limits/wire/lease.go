@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -85,6 +86,9 @@ func (a *LeaseArgs) Returns() error {
 }
 
 func parseSeq(b []byte) (uint64, error) {
+	if n, ok := resp.ParseInt(b); ok && n > 0 {
+		return uint64(n), nil
+	}
 	n, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil || n == 0 {
 		return 0, errSeq
