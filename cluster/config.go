@@ -94,6 +94,8 @@ type Front interface {
 	LeaderChanged(old, leader partition.TopologyNode)
 	// LeaderLost reports that no leader is known any more.
 	LeaderLost()
+	// SeeTerm reports that a term has a leader. The group ignores its result.
+	SeeTerm(term uint64) uint64
 	// NoteHandover notes that a leader is about to hand over. Commands on their way to this
 	// leader wait for the outcome.
 	NoteHandover()

@@ -173,6 +173,12 @@ func (g *Group) close(ctx context.Context) error {
 // ID returns the number of the group.
 func (g *Group) ID() int { return int(g.id) }
 
+// Term implements partition.Replication.
+func (g *Group) Term() uint64 {
+	term, _ := g.raft.Serving()
+	return term
+}
+
 // Ticket implements partition.Replication.
 func (g *Group) Ticket() uint64 { return g.ledger.Open() }
 

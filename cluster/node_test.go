@@ -69,6 +69,8 @@ func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	f.leaders = append(f.leaders, leader.ID+" "+leader.Host)
 }
 
+func (f *front) SeeTerm(uint64) uint64 { return 0 }
+
 func (f *front) NoteHandover() { f.noted.Add(1) }
 
 func (f *front) LeaderLost() {

@@ -44,6 +44,9 @@ func (g *Group) watch(ctx context.Context) {
 			}
 		}
 		known := slices.ContainsFunc(t.Nodes, func(n partition.TopologyNode) bool { return n.Leader })
+		if known {
+			g.front.SeeTerm(s.Term)
+		}
 		if led && !known {
 			g.front.LeaderLost()
 		}

@@ -195,7 +195,7 @@ func (c *Caller) borrow() (*line, error) {
 
 // giveBack returns a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
-	ln.behalf, ln.origin = Client{}, decisions.Origin{}
+	ln.behalf, ln.origin, ln.since = Client{}, decisions.Origin{}, 0
 	ln.endLeg()
 	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
 		if cap(*b) > lineKept {

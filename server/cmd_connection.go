@@ -205,9 +205,18 @@ func hideFrom(i int, args [][]byte, at []int) []int {
 	return at
 }
 
+// writeHello replies to HELLO. It tells another node the term that the stream has from then
+// on; see wait.go.
 func (c *conn) writeHello() {
 	w := c.w
-	w.Map(8)
+	if c.relayed {
+		w.Map(9)
+		w.BulkString("term")
+		c.term = c.srv.parts[c.home].Term()
+		w.Int(int64(c.term))
+	} else {
+		w.Map(8)
+	}
 	w.BulkString("server")
 	w.BulkString("redis")
 	w.BulkString("version")

@@ -79,7 +79,7 @@ func cmdWait(c *conn, args [][]byte) {
 		}
 		values[i] = n
 	}
-	part := c.lane.part
+	part, confirm := c.lane.part, c.confirmer()
 	n := int(min(values[0], 1<<20))
 	timeout := time.Duration(values[1]) * time.Millisecond
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {
@@ -88,7 +88,7 @@ func cmdWait(c *conn, args [][]byte) {
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		w.Int(int64(part.AwaitReplicas(ctx, n)))
+		w.Int(confirm(int64(part.AwaitReplicas(ctx, n))))
 	})
 }
 

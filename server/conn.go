@@ -101,6 +101,8 @@ type conn struct {
 	relayed bool    // the peer is a node, which forwards its clients' commands
 	moves   bool    // the client came through the cluster door, and follows MOVED
 	behalf  Client  // the client, if another node or the caller of a line has named one
+	term    uint64  // if relayed, the term that HELLO has told; commands of another term are refused
+	since   uint64  // see wait.go
 
 	// The present state.
 	stall   stall
@@ -313,6 +315,7 @@ func (c *conn) resume() {
 	if args := c.deferred; args != nil && c.catchUp() {
 		c.deferred = nil
 		c.execute(args)
+		c.noteTerms()
 		if c.flight != nil && c.flight.sent {
 			c.land()
 		}
@@ -344,6 +347,9 @@ func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
 	n, last, work, counts := 0, 0, l.work(), l.counts
+	if c.term != 0 && c.term != l.portions[c.home].part.Term() {
+		c.mode |= modeRefusing
+	}
 	for n < len(buf) && c.stall == 0 && c.ending != closes && c.catchUp() {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
@@ -381,6 +387,7 @@ func (c *conn) run(buf []byte) int {
 	}
 	if l.counts != counts { // otherwise the counted command may belong to another connection
 		c.lastCmd.Store(l.counted)
+		c.noteTerms()
 	}
 	if c.ending == closes {
 		return len(buf)

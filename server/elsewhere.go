@@ -164,6 +164,7 @@ func moved(c *conn, cmd *command.Spec, args [][]byte, addr string) string {
 // executed the command. If sent is false, the error to reply is refusal.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, refusal string) {
 	if by, _ := c.headless(cmd, args); by != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent) {
+		c.since = termsLost // no leader has decided it
 		return
 	}
 	if sent {

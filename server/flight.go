@@ -185,6 +185,7 @@ func (c *conn) send(f *frame) {
 // takeFrame takes a frame that the partition has returned.
 func (c *conn) takeFrame(f *frame) {
 	f.back = true
+	c.noteAnswered(f)
 	if f.spent != nil {
 		f.spent.handTo(c)
 	}
@@ -234,7 +235,7 @@ func (c *conn) land() {
 // failure policy.
 func (c *conn) landItem(f *frame, i int) {
 	if i < f.Replied() {
-		c.frameReply(f, i, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
+		c.frameReply(f, i, func() { c.w.B = append(c.w.B, c.confirmed(f, i, fromLeader(f.Reply(i)))...) })
 		c.followFrame(f, i)
 		return
 	}
@@ -270,6 +271,7 @@ func (c *conn) rerun() bool {
 			args = [][]byte{[]byte("EXEC")}
 		}
 		c.runOne(args, command.ArgsSize(args))
+		c.noteTerms()
 		c.land()
 	}
 	return c.flight == nil

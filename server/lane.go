@@ -24,6 +24,7 @@ type lane struct {
 	ahead    ahead          // scratch memory of runAhead
 	mode     mode           // the server's bits, for all connections
 	batches  uint64
+	terms    uint64 // Server.terms when the batch began, or termsLost
 	counters *counters
 
 	// The last two commands that were found. Pipelines repeat commands, or alternate two of
@@ -161,6 +162,7 @@ func (s *Server) eachLane(fn func(*lane)) {
 func (l *lane) begin() {
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
+	l.terms = l.srv.terms.Load() // before the roles
 	if l.batches%sampleEvery == 0 {
 		l.mode |= modeSample
 	}

@@ -30,6 +30,7 @@ type fakeCluster struct {
 	replicas func(ctx context.Context, n int) int
 
 	ticket atomic.Uint64
+	term   atomic.Uint64
 	awaits atomic.Int64
 	dials  atomic.Int64
 }
@@ -37,6 +38,7 @@ type fakeCluster struct {
 func newFakeCluster(role partition.Role) *fakeCluster {
 	f := &fakeCluster{role: role}
 	f.ticket.Store(1)
+	f.term.Store(1)
 	return f
 }
 
@@ -55,6 +57,8 @@ func (f *fakeCluster) Role() partition.Role {
 }
 
 func (f *fakeCluster) Ticket() uint64 { return f.ticket.Load() }
+
+func (f *fakeCluster) Term() uint64 { return f.term.Load() }
 
 func (f *fakeCluster) Await() { f.awaits.Add(1) }
 

@@ -48,6 +48,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		redirects: make([]atomic.Uint64, len(cfg.Parts)),
 		heavy:     make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
+	s.terms.Store(1)
 	s.open()
 	s.clients.all = make(map[uint64]*conn)
 	for i, p := range cfg.Parts {

@@ -67,8 +67,8 @@ func (p *portion) open() {
 	}
 }
 
-// begin reads the partition's role for this batch.
-func (p *portion) begin() {
+// begin reads the partition's role for this batch. It reports Standing.Outdated.
+func (p *portion) begin() (outdated bool) {
 	now := p.part.Standing()
 	p.role, p.since = now.Role, now.Ticket
 	p.mode = 0
@@ -83,6 +83,7 @@ func (p *portion) begin() {
 	// Read the clock after the role. A node that becomes leader first sets its clock, and
 	// then its role. After a time without any node, it sets the clock far forward.
 	p.now = p.part.Engine().Now()
+	return now.Outdated
 }
 
 // lose makes the portion behave as on a node that does not decide, until the batch ends.
@@ -100,7 +101,9 @@ func (l *lane) current(i uint16) *portion {
 	if p.batch != l.batches {
 		p.batch = l.batches
 		p.open()
-		p.begin()
+		if p.begin() {
+			l.terms = termsLost
+		}
 		l.begun = append(l.begun, i)
 	}
 	return p

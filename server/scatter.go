@@ -39,6 +39,7 @@ type leg struct {
 	keys  []int // which keys of the command it has, for JoinValues
 	reply []byte
 	err   error
+	lost  bool // its line's since is termsLost; see wait.go
 }
 
 // scattered is a command that runs in legs.
@@ -125,6 +126,7 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 	if waits {
 		c.cancel, c.waiting = cancel, x // it ends with its connection
 	}
+	c.noteTerms()
 	c.jobPortion = c.lane.at
 	c.stall |= stallWorker
 	go func() {
@@ -142,7 +144,7 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 			}
 			all.Go(func() {
 				defer func() { <-slots }()
-				g.reply, g.err = s.caller.leg(ctx, who, at, g.of, g.args, &spent.Spending)
+				g.reply, g.lost, g.err = s.caller.leg(ctx, who, at, g.of, g.args, &spent.Spending)
 				if waits && g.waitEnds() {
 					cancel()
 				}
@@ -158,6 +160,7 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 		c.lane.postSpent(c, func() {
 			spent.handTo(c)
 			c.cancel, c.waiting = nil, nil
+			c.followLegs(x, w, waits)
 			if len(w.B) > 0 && w.B[0] == '-' {
 				c.lane.sawError(c, cmd, w.B)
 			}
@@ -394,27 +397,29 @@ type legPlace struct {
 
 // leg runs a command on one partition, for a client of this node that may run it. The reply
 // is in the client's protocol, and its memory is taken from spent.
-func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, args [][]byte, spent *memory.Spending) ([]byte, error) {
+func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, args [][]byte, spent *memory.Spending) (reply []byte, lost bool, err error) {
 	ln, err := c.borrow()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ln.behalf, ln.addr, ln.resp3, ln.place = who, at.addr, at.resp3, place{home: of, only: true}
 	ln.enterDatabase(at.db)
 	ln.begin(func() {
 		ln.w.RESP3 = at.resp3
 		ln.execute(args)
+		ln.noteTerms()
 		ln.takeOff()
 		ln.unrun = ln.stall != 0
 	})
 	if err := c.finish(ctx, ln); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer c.giveBack(ln)
+	lost = ln.since == termsLost
 	if !spent.Take(len(ln.out)) {
-		return nil, ReplyError(partition.TextNoRoom)
+		return nil, lost, ReplyError(partition.TextNoRoom)
 	}
-	return slices.Clone(ln.out), nil
+	return slices.Clone(ln.out), lost, nil
 }
 
 // endLeg makes a line that may have run a leg ready for other calls.

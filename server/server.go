@@ -41,6 +41,7 @@ type Server struct {
 	caller Caller
 	legs   legSlots
 
+	terms     atomic.Uint64   // counts changes of the partitions' terms, from 1; see wait.go
 	redirects []atomic.Uint64 // clients sent to the leader, by partition
 	workers   *workers
 	scripts   *scripts.Scripts

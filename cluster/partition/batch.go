@@ -120,6 +120,7 @@ func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
 	for _, part := range batch {
 		part.replied = min(max(fr.replied-first, 0), len(part.items))
 		if part.replied > 0 {
+			part.term = fr.term
 			start, end := fr.replyStart(first), fr.items[first+part.replied-1].reply
 			part.out = append(part.out, fr.out[start:end]...)
 			for i := range part.replied {

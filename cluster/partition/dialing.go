@@ -36,7 +36,7 @@ func (f *forwarder) dial(epoch uint64) *dialing {
 			return
 		}
 		stop := context.AfterFunc(ctx, func() { nc.Close() })
-		stream, err := newLeaderStream(nc, epoch, deadline)
+		stream, err := newLeaderStream(nc, epoch, f.part.SeeTerm, deadline)
 		if !stop() && err == nil {
 			stream.close()
 			err = context.Cause(ctx)

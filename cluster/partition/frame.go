@@ -46,6 +46,7 @@ type Frame struct {
 	alone bool
 
 	out     []byte // replies
+	term    uint64 // see Term
 	room    int    // bytes of out's capacity for which Room was asked
 	replied int    // number of items that have a reply
 	end     End
@@ -122,6 +123,10 @@ func (fr *Frame) End() End { return fr.end }
 
 // Replied returns how many items have a reply. These are the first items.
 func (fr *Frame) Replied() int { return fr.replied }
+
+// Term returns the term of the leader that has given the replies. It is 0 if the leader has
+// not told it, or if leaders of several terms have given replies.
+func (fr *Frame) Term() uint64 { return fr.term }
 
 // Reply returns the reply of item i.
 func (fr *Frame) Reply(i int) []byte { return fr.out[fr.replyStart(i):fr.items[i].reply] }

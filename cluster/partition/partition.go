@@ -28,6 +28,8 @@ type Front interface {
 	// LeaderChanged reports another leader. old is the previous leader. The addresses for
 	// clients of both may be unknown.
 	LeaderChanged(old, leader TopologyNode)
+	// TermChanged reports that the term of Partition.LastTerm has changed. It must not block.
+	TermChanged()
 }
 
 // Config configures a Partition. Engine and Front are required.
@@ -78,6 +80,7 @@ type Partition struct {
 	completed atomic.Pointer[Completed]
 
 	lastLeader lastLeader
+	terms      terms
 	fast, slow *forwarder // nil for a node in no cluster
 
 	// degradedMu guards the limiter for times without a leader, which is made when first
@@ -196,9 +199,10 @@ func (p *Partition) Engine() *engine.Engine { return p.engine }
 
 // Standing is the state that determines how a batch of commands is handled.
 type Standing struct {
-	Role    Role
-	Ticket  uint64
-	Durable bool
+	Role     Role
+	Ticket   uint64
+	Durable  bool
+	Outdated bool // the node decides, and knows that another term has a leader
 }
 
 // Standing returns the state for a batch that begins now.
@@ -206,7 +210,12 @@ func (p *Partition) Standing() Standing {
 	if p.alone {
 		return Standing{Role: Leading}
 	}
-	return Standing{p.Role(), p.Ticket(), p.Durable()}
+	s := Standing{Role: p.Role(), Ticket: p.Ticket(), Durable: p.Durable()}
+	if s.Role.Decides() {
+		term := p.Term()
+		s.Outdated = p.LastTerm() != term && p.SeeTerm(term) != term
+	}
+	return s
 }
 
 var errAlone = errors.New("this node is in no cluster")
@@ -218,6 +227,7 @@ type alone struct{}
 func (alone) Role() Role                                   { return Leading }
 func (alone) Ticket() uint64                               { return 0 }
 func (alone) Await()                                       {}
+func (alone) Term() uint64                                 { return 0 }
 func (alone) Durable() bool                                { return false }
 func (alone) DialLeader(context.Context) (net.Conn, error) { return nil, errAlone }
 func (alone) Topology() Topology {

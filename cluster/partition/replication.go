@@ -11,6 +11,9 @@ type Replication interface {
 	// Role returns what this node may do now. The server reads it once per batch. A node
 	// whose engine is sealed does not decide.
 	Role() Role
+	// Term returns the term in which this node decides, or 0. It only rises, except for 0. A
+	// node that decides in a term returns it before its role is Leading.
+	Term() uint64
 	// Ticket returns the ticket of everything decided so far, for Partition.Release.
 	Ticket() uint64
 	// Await asks the node to commit that ticket soon, because a reply waits for it. It is

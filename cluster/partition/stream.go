@@ -31,11 +31,13 @@ type leaderStream struct {
 	r     *bufio.Reader
 	epoch uint64
 	resp3 bool
-	db    uint8       // the database selected on it, or anyDB
-	told  Client      // the client that was named to the leader last
-	anew  bool        // the leader refuses everything until the client is named again
-	buf   []byte      // scratch
-	stop  func() bool // stops the forwarder's end from closing the stream
+	db    uint8               // the database selected on it, or anyDB
+	told  Client              // the client that was named to the leader last
+	anew  bool                // the stream must be greeted again, since the leader refuses everything or has told no term
+	term  uint64              // what the leader has told last; 0 if it did not decide, or is of an older version
+	see   func(uint64) uint64 // Partition.SeeTerm
+	buf   []byte              // scratch
+	stop  func() bool         // stops the forwarder's end from closing the stream
 
 	// readable receives nil when bytes have arrived, or the reason why none will arrive.
 	// After that, the watcher does not use the reader until resume.
@@ -100,8 +102,8 @@ func (s *leaderStream) curtail(until time.Time) {
 }
 
 // newLeaderStream greets the server at the other end. After an error, nc is closed.
-func newLeaderStream(nc net.Conn, epoch uint64, deadline time.Time) (*leaderStream, error) {
-	s := &leaderStream{nc: nc, epoch: epoch, readable: make(chan error, 1), resume: make(chan struct{})}
+func newLeaderStream(nc net.Conn, epoch uint64, see func(uint64) uint64, deadline time.Time) (*leaderStream, error) {
+	s := &leaderStream{nc: nc, epoch: epoch, see: see, readable: make(chan error, 1), resume: make(chan struct{})}
 	s.r = bufio.NewReaderSize(s, 16<<10)
 	go s.watch()
 	_ = nc.SetDeadline(deadline)
@@ -121,10 +123,25 @@ func (s *leaderStream) greet() error {
 		return err
 	}
 	reply, err := resp.AppendReply(nil, s.r, 4<<10)
-	if err == nil && reply[0] == '-' {
+	switch {
+	case err != nil:
+	case reply[0] == '-':
 		err = errors.New(strings.TrimSpace(string(reply[1:])))
+	default:
+		s.learn(reply)
 	}
 	return err
+}
+
+// learn notes the leader's term, if a reply to HELLO tells it. A node that does not decide
+// yet tells 0, and is asked again. A node of an older version tells none.
+func (s *leaderStream) learn(hello []byte) {
+	if _, term, ok := bytes.Cut(hello, []byte("$4\r\nterm\r\n:")); ok {
+		digits, _, _ := bytes.Cut(term, []byte("\r"))
+		s.term, _ = strconv.ParseUint(string(digits), 10, 64)
+		s.see(s.term)
+		s.anew = s.term == 0
+	}
 }
 
 // hello is the command that chooses the protocol.
@@ -187,7 +204,8 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 		return true, fmt.Errorf("read: %w", err)
 	}
 	for range preface {
-		switch reply, err := resp.AppendReply(nil, s.r, 4<<10); {
+		reply, err := resp.AppendReply(nil, s.r, 4<<10)
+		switch {
 		case err != nil:
 			return true, fmt.Errorf("read: %w", err)
 		case bytes.HasPrefix(reply, []byte(lastWord)):
@@ -196,10 +214,17 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 			// Commands after it were executed, but in the wrong database.
 			return true, fmt.Errorf("turn to a frame: %s", bytes.TrimSpace(reply))
 		}
+		s.learn(reply)
+	}
+	if fr.replied == 0 {
+		fr.term = s.term
+	} else if fr.term != s.term {
+		fr.term = 0
 	}
 	err = s.replies(fr, most)
-	s.anew = errors.Is(err, errHandingOver)
-	if err == nil || s.anew {
+	handingOver := errors.Is(err, errHandingOver)
+	s.anew = s.anew || handingOver
+	if err == nil || handingOver {
 		s.rest()
 	}
 	return true, err
@@ -211,7 +236,7 @@ const anyDB = 255
 // turnTo makes the stream use the protocol, the database and the client of fr, and
 // returns how many commands that takes.
 func (s *leaderStream) turnTo(fr *Frame) (preface int) {
-	if s.resp3 != fr.RESP3 {
+	if s.resp3 != fr.RESP3 || s.anew {
 		s.buf = append(s.buf, hello(fr.RESP3)...)
 		s.resp3 = fr.RESP3
 		preface++

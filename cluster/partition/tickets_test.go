@@ -18,6 +18,7 @@ type quietFront struct{ rechecks int }
 
 func (f *quietFront) Recheck()                         { f.rechecks++ }
 func (*quietFront) AwaitBatches(context.Context) error { return nil }
+func (*quietFront) TermChanged()                       {}
 func (*quietFront) Deposed()                           {}
 func (*quietFront) LeaderChanged(_, _ TopologyNode)    {}
 
