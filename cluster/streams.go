@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
@@ -122,6 +123,16 @@ func (g *Group) DialLeader(ctx context.Context) (net.Conn, error) {
 		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
 	}
 	return g.streams.use(c), nil
+}
+
+// DialNode implements partition.Replication.
+func (g *Group) DialNode(ctx context.Context, id string) (net.Conn, error) {
+	s := g.Status()
+	m := find(&s, id)
+	if m == nil {
+		return nil, fmt.Errorf("%w: %s", raftlog.ErrUnknownMember, id)
+	}
+	return g.dial(ctx, m.Addr)
 }
 
 // dial connects to another node's server.

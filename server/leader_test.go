@@ -27,6 +27,7 @@ type fakeCluster struct {
 	durable  bool
 	topology partition.Topology
 	dial     func(ctx context.Context) (net.Conn, error)
+	dialNode func(ctx context.Context, id string) (net.Conn, error)
 	replicas func(ctx context.Context, n int) int
 
 	ticket atomic.Uint64
@@ -66,6 +67,16 @@ func (f *fakeCluster) Durable() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.durable
+}
+
+func (f *fakeCluster) DialNode(ctx context.Context, id string) (net.Conn, error) {
+	f.mu.Lock()
+	dial := f.dialNode
+	f.mu.Unlock()
+	if dial == nil {
+		return nil, errors.New("the node does not answer")
+	}
+	return dial(ctx, id)
 }
 
 func (f *fakeCluster) DialLeader(ctx context.Context) (net.Conn, error) {

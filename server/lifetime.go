@@ -157,6 +157,7 @@ func (s *Server) finish(ctx context.Context) error {
 	}
 	s.workers.close(ctx)
 	s.scripts.Close()
+	s.others.close()
 	s.closePartitions()
 	return err
 }

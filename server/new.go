@@ -69,10 +69,16 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.policies = policies.NewBook(s.engine, homes, cfg.Logger, cfg.NoGateways, s.events, tallies)
 	s.checks = checks.New(homes, s.policies, tallies, s.events)
 	s.memory.init(s, func() int { return s.scripts.Slow() })
-	s.pubsub = pubsub.New(pubsub.Config{
+	s.others.init(s)
+	hub := pubsub.Config{
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
 		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
-	})
+		Told: s.others.told,
+	}
+	if !s.parts[0].Alone() {
+		hub.Tell = s.others.tell
+	}
+	s.pubsub = pubsub.New(hub)
 	var stray func([][]byte, *command.Spec, [][]byte) bool
 	if len(s.parts) > 1 {
 		stray = strays

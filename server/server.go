@@ -68,6 +68,7 @@ type Server struct {
 	memory clientMemory
 	rate   rate
 	pubsub *pubsub.Hub
+	others outboxes
 	pauses pauses
 
 	masters  masterNames

@@ -39,6 +39,7 @@ type Stats struct {
 	BackstopFull     uint64   // keys that on-failure open forgot, and calls that it did not count, because memory was full
 	Undecided        uint64   // commands refused because there was no leader
 	Uncertain        uint64   // commands answered UNCERTAIN
+	PublishDropped   uint64   // messages of PUBLISH and SPUBLISH that were not sent to another node
 	Redirects        []uint64 // commands answered MOVED, by the index of the partition
 	TwoGroups        checks.TwoGroups
 }
@@ -80,6 +81,7 @@ const (
 	countDegraded
 	countUndecided
 	countUncertain
+	countPublishDropped
 	counts // number of counts
 )
 
@@ -222,6 +224,7 @@ func (s *Server) Stats() Stats {
 		BackstopFull:     backstop.Forgotten,
 		Undecided:        st.counts[countUndecided].Load(),
 		Uncertain:        st.counts[countUncertain].Load(),
+		PublishDropped:   st.counts[countPublishDropped].Load(),
 		Redirects:        redirects,
 		TwoGroups:        s.checks.TwoGroups(),
 	}

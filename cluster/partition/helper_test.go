@@ -59,6 +59,8 @@ func (f *fakeReplication) Topology() Topology {
 	return f.topology
 }
 
+func (f *fakeReplication) DialNode(context.Context, string) (net.Conn, error) { return nil, errAlone }
+
 func (f *fakeReplication) DialLeader(ctx context.Context) (net.Conn, error) {
 	f.mu.Lock()
 	dial := f.dial

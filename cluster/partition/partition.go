@@ -224,12 +224,13 @@ var errAlone = errors.New("this node is in no cluster")
 // waits for nothing. Its tickets are 0, which means no ticket.
 type alone struct{}
 
-func (alone) Role() Role                                   { return Leading }
-func (alone) Ticket() uint64                               { return 0 }
-func (alone) Await()                                       {}
-func (alone) Term() uint64                                 { return 0 }
-func (alone) Durable() bool                                { return false }
-func (alone) DialLeader(context.Context) (net.Conn, error) { return nil, errAlone }
+func (alone) Role() Role                                         { return Leading }
+func (alone) Ticket() uint64                                     { return 0 }
+func (alone) Await()                                             {}
+func (alone) Term() uint64                                       { return 0 }
+func (alone) Durable() bool                                      { return false }
+func (alone) DialLeader(context.Context) (net.Conn, error)       { return nil, errAlone }
+func (alone) DialNode(context.Context, string) (net.Conn, error) { return nil, errAlone }
 func (alone) Topology() Topology {
 	return Topology{Nodes: []TopologyNode{{Leader: true, Voter: true, Alive: true}}}
 }

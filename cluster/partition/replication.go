@@ -6,7 +6,7 @@ import (
 )
 
 // Replication connects a partition to its node of a cluster. Any goroutine may call the
-// methods. Except for DialLeader, they must not block.
+// methods. Except for DialLeader and DialNode, they must not block.
 type Replication interface {
 	// Role returns what this node may do now. The server reads it once per batch. A node
 	// whose engine is sealed does not decide.
@@ -25,6 +25,9 @@ type Replication interface {
 	// authenticated client. It returns an error if no leader is known, or if this node is
 	// leader.
 	DialLeader(ctx context.Context) (net.Conn, error)
+	// DialNode opens a stream to any other node of the cluster, by its id. The node treats
+	// the stream as that of a leader's client.
+	DialNode(ctx context.Context, id string) (net.Conn, error)
 	// Topology returns what this node knows of the cluster.
 	Topology() Topology
 	// AwaitReplicas waits until n other nodes have everything decided so far, or until ctx

@@ -26,6 +26,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		web.Counter("headgate_backstop_full_total", "Keys that on-failure open forgot, and calls that it admitted uncounted, because it had no room.", clients.BackstopFull),
 		web.Counter("headgate_replication_undecided_total", "Commands refused because there was no leader.", clients.Undecided),
 		web.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
+		web.Counter("headgate_publish_dropped_total", "Messages of PUBLISH and SPUBLISH that this node did not send to another node, because that node did not answer or keep up.", clients.PublishDropped),
 		web.Counter("headgate_two_group_checks_total", "Checks that this node began, and for which it asked the group of the policy's ceilings.", clients.TwoGroups.Asked),
 		web.Counter("headgate_two_group_cancelled_total", "Those whose charge at home was given back, because the second group did not let them pass.", clients.TwoGroups.Cancelled),
 		web.Counter("headgate_two_group_kept_total", "Those whose charge at home stays although they did not pass, because this node stopped leading meanwhile.", clients.TwoGroups.Kept),

@@ -187,11 +187,15 @@ func (h *Hub) handlePublish(call *command.Call, k Kind) {
 		call.Error(msg)
 		return
 	}
+	everywhere := h.tell != nil && !h.told(call)
 	publish := func(w *resp.Writer, message []byte) {
 		receivers, err := h.Publish(k, channel, message)
 		if err != nil {
 			w.Error("ERR " + err.Error())
 			return
+		}
+		if everywhere {
+			h.tell(k, channel, message)
 		}
 		w.Int(int64(receivers))
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/server/memory"
 )
@@ -17,6 +18,8 @@ import (
 type Hub struct {
 	account              *memory.Account
 	own                  string
+	tell                 func(k Kind, channel string, message []byte)
+	told                 func(call *command.Call) bool
 	find                 func(id uint64) *Subscriber
 	monitors, broadcasts group // MONITOR, CLIENT TRACKING with BCAST
 
@@ -28,7 +31,7 @@ type Hub struct {
 	fixed, perByte int
 }
 
-// Config configures a Hub. All fields must be set.
+// Config configures a Hub. All fields but Tell and Told must be set.
 type Config struct {
 	Account *memory.Account // for the messages that wait in inboxes
 	// Own is the channel that clients may not publish to.
@@ -38,11 +41,16 @@ type Config struct {
 	// Watched is called after each change of whether any client watches with MONITOR.
 	// Tracked is called after each change of whether any client tracks with BCAST.
 	Watched, Tracked func(bool)
+	// Tell sends a message that a client or a script has published to the other nodes. It
+	// copies the message. It is nil on a node without a cluster. Told reports whether a
+	// call has come from another node in this way.
+	Tell func(k Kind, channel string, message []byte)
+	Told func(call *command.Call) bool
 }
 
 // New returns a hub without subscribers.
 func New(c Config) *Hub {
-	h := &Hub{account: c.Account, own: c.Own, find: c.Find}
+	h := &Hub{account: c.Account, own: c.Own, find: c.Find, tell: c.Tell, told: c.Told}
 	h.monitors.some, h.broadcasts.some = c.Watched, c.Tracked
 	for k := range h.topics {
 		h.topics[k] = make(map[string]*topic)
@@ -63,10 +71,14 @@ const (
 // words returns a kind's names in commands, confirmations and messages.
 func (k Kind) words() *kindWords { return &allWords[k] }
 
-type kindWords struct{ subscribe, unsubscribe, message string }
+// Publishes returns the command that publishes to subscribers of a kind.
+func (k Kind) Publishes() string { return k.words().publish }
+
+type kindWords struct{ subscribe, unsubscribe, message, publish string }
 
 var allWords = [Kinds]kindWords{
-	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
+	{"subscribe", "unsubscribe", "message", "publish"}, {"psubscribe", "punsubscribe", "pmessage", ""},
+	{"ssubscribe", "sunsubscribe", "smessage", "spublish"},
 }
 
 // topic is what a subscription is about: a channel, or all channels that match a pattern.
@@ -214,6 +226,18 @@ func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, er
 func (h *Hub) PublishOwn(k Kind, channel string, message []byte) {
 	_, _ = h.send(k, channel, func() *payload { return ownPayload(h.account, message) })
 }
+
+// PublishAll does the same as PublishOwn, also on the other nodes.
+func (h *Hub) PublishAll(k Kind, channel string, message []byte) {
+	h.PublishOwn(k, channel, message)
+	if h.tell != nil {
+		h.tell(k, channel, message)
+	}
+}
+
+// Reaches reports whether a message that receivers on this node would get must be sent at
+// all. In a cluster it must, because other nodes may have subscribers.
+func (h *Hub) Reaches(receivers int) bool { return receivers > 0 || h.tell != nil }
 
 // send sends a message. It calls make for the message's text when it knows that somebody
 // gets it.

@@ -148,8 +148,8 @@ func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	return cmd.Flags&command.Counter != 0
 }
 
-// publish replies how many subscribers would get a message. If there are any, it keeps the
-// message until the script ends.
+// publish replies how many subscribers of this node would get a message. If there may be
+// any on some node, it keeps the message until the script ends.
 func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
 	msg := r.of.cfg.Hub.Refusal(channel)
@@ -163,7 +163,7 @@ func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	}
 	receivers := r.of.cfg.Hub.Receivers(k, channel)
 	switch {
-	case receivers == 0:
+	case !r.of.cfg.Hub.Reaches(receivers):
 	case r.posted > 0 && r.posted+size > r.of.cfg.MaxMessages:
 		r.call.Error(errMessages)
 		return nil

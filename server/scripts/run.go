@@ -253,7 +253,7 @@ func (r *run) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.of.cfg.Hub.PublishOwn(m.kind, m.channel, m.text)
+		r.of.cfg.Hub.PublishAll(m.kind, m.channel, m.text)
 	}
 	r.dropMessages()
 	return nil
