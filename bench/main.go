@@ -110,7 +110,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "sdks", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "sdks", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace", "size"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -230,6 +230,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},
 		{"trace", func() (err error) { rep.Trace, err = b.replayTrace(ctx); return err }},
+		{"size", func() (err error) { rep.Sizing, err = b.measureSizing(ctx, dir); return err }},
 	} {
 		if !selected[step.part] || ctx.Err() != nil {
 			continue

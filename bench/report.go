@@ -44,6 +44,7 @@ type report struct {
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
 	Trace       *traceRow          `json:"trace,omitempty"`
+	Sizing      []*sizingRow       `json:"sizing,omitempty"`
 	Targets     []target           `json:"targets"`
 }
 
@@ -134,6 +135,10 @@ func (r *report) markdown() string {
 	}
 	if r.Trace != nil {
 		r.Trace.write(line)
+	}
+	if len(r.Sizing) > 0 {
+		line("\n## Sizing: predicted, measured, difference\n\n%d runs of each load, by turns, of %s; the one with the median processor time counts.\n", sizingRuns, max(r.RunTime, sizingTime))
+		writeSizing(r.Sizing, line)
 	}
 	return b.String()
 }

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(config.JoinSwitches(args)))
-	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), demoCommand(), topCommand(), versionCommand())
+	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), sizeCommand(), demoCommand(), topCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
 	root.SetFlagErrorFunc(explainFlag)
 	refuseOthers(root)
