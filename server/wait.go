@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/headgate-io/headgate/resp"
@@ -104,20 +105,19 @@ func (c *conn) confirmed(f *frame, i int, reply []byte) []byte {
 
 // confirmedIn returns the reply of a transaction.
 func (c *conn) confirmedIn(tx *transaction, reply []byte) []byte {
+	waits := func(q queued) bool { return q.cmd.Flags&command.Wait != 0 }
+	if !slices.ContainsFunc(tx.queue, waits) {
+		return reply
+	}
 	rest, _ := elements(reply)
 	out := bytes.Clone(reply[:len(reply)-len(rest)])
-	waits := false
 	for _, q := range tx.queue {
 		var one []byte
-		one, rest = first(rest)
-		if q.cmd.Flags&command.Wait != 0 && one[0] == ':' {
+		if one, rest = first(rest); waits(q) && one[0] == ':' {
 			answer, _ := c.srv.confirm(c.since, number(one))
-			one, waits = integer(answer), true
+			one = integer(answer)
 		}
 		out = append(out, one...)
-	}
-	if !waits {
-		return reply
 	}
 	return out
 }
