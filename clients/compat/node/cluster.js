@@ -46,6 +46,16 @@ export class Cluster {
     await this.#ask('restart', 'restarted');
   }
 
+  // balance starts a load balancer for the nodes.
+  async balance() {
+    return address((await this.#ask('balance', 'balancer'))[0]);
+  }
+
+  // degraded is how many calls the nodes that run decided by their failure policy.
+  async degraded() {
+    return Number((await this.#ask('degraded', 'degraded'))[0]);
+  }
+
   async stop() {
     const exited = once(this.#process, 'exit');
     this.#process.stdin.end();
