@@ -20,8 +20,8 @@ import (
 
 const (
 	failoverLimit = 1_000_000
-	// decisions are made before the leader is killed, and after it.
-	decisions = 50
+	// decisions of each key are made before the leader is killed, and after it.
+	decisions = 20
 	// maxUnacked is the default of max-unacked.
 	maxUnacked = 250 * time.Millisecond
 )
@@ -158,7 +158,7 @@ func startLoad(t *testing.T, d decider) *load {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				l.charge(t, i)
-				time.Sleep(time.Millisecond) // leaves processors to the nodes
+				time.Sleep(5 * time.Millisecond) // leaves processors to the nodes
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import { Cluster } from '../cluster.js';
 import { newKey } from '../servers.js';
 
 const LIMIT = 1_000_000;
-const DECISIONS = 50; // of each key, before the kill, and after it
+const DECISIONS = 20; // of each key, before the kill, and after it
 const PATIENCE = 20_000; // ms without a decision
 const MAX_UNACKED = 250; // ms, the default of max-unacked
 
@@ -107,7 +107,7 @@ class Load {
         await sleep(10);
       }
       this.longest = Math.max(this.longest, Date.now() - began);
-      await sleep(1); // leaves processors to the nodes
+      await sleep(5); // leaves processors to the nodes
     }
   }
 

@@ -90,6 +90,14 @@ class Cluster:
         """Starts the node again that was killed."""
         self._ask("restart", "restarted")
 
+    def balance(self):
+        """Starts a load balancer for the nodes."""
+        return Endpoint.parse(self._ask("balance", "balancer")[0])
+
+    def degraded(self):
+        """How many calls the nodes that run decided by their failure policy."""
+        return int(self._ask("degraded", "degraded")[0])
+
     def stop(self):
         self.process.stdin.close()
         if self.process.wait(30):
