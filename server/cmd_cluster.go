@@ -74,6 +74,13 @@ func inCluster(fn func(c *conn, m clusterMap, args [][]byte)) command.Handler {
 			m[i] = c.srv.view(uint16(i))
 			m[i].standIn()
 		}
+		if slices.ContainsFunc(m, func(v *clusterView) bool { return v.master == nil }) {
+			// The node has just started, and has not heard of all leaders. Clients look for
+			// another node if a topology has no slots, but some take a part for the whole.
+			for _, v := range m {
+				v.master = nil
+			}
+		}
 		fn(c, m, args)
 	})
 }

@@ -290,6 +290,22 @@ func TestClusterShowsEachGroup(t *testing.T) {
 	require.Contains(t, c.call("CLUSTER INFO"), "cluster_known_nodes:4\r\n")
 }
 
+// A node that has just started shows no slots until it has heard of all leaders, since
+// some clients take a part of the slots for the whole.
+func TestANodeShowsAllSlotsOrNone(t *testing.T) {
+	n := startGroups(t, Config{}, partition.Following, partition.Following, partition.Following)
+	c := dial(t, n.cluster)
+	for i, f := range n.groups {
+		require.Empty(t, c.call("CLUSTER SLOTS"), i)
+		require.NotContains(t, c.call("CLUSTER NODES"), "master", i)
+		topology := threeNodes("n3")
+		f.set(func(f *fakeCluster) { f.topology = topology })
+		n.parts[i].LeaderChanged(partition.TopologyNode{}, topology.Nodes[0])
+	}
+	require.Len(t, c.call("CLUSTER SLOTS"), 3)
+	require.Contains(t, c.call("CLUSTER NODES"), "connected 0-5460 5461-10921 10922-16383\n")
+}
+
 // Clients of Sentinel have one master, the leader of the first group. To those of Redis
 // Cluster, a node that leads any group is a master.
 func TestRolesOfANodeWithGroups(t *testing.T) {
