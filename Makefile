@@ -128,8 +128,8 @@ test-console: deps server ## the console in Chromium: every page, broken cluster
 	npm --prefix server/web/console/browser ci --silent --no-audit --no-fund
 	cd server/web/console/browser && HGTEST_BIN=$(CURDIR)/bin/hgtest-headgate $(GO) test -count=1 -timeout 20m . -whole $(CONSOLEFLAGS)
 
-test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
-	clients/compat/run.sh go node python hiredis java rust
+test-clients: ## every client library, Java and Rust included, and killed leaders with twelve groups (minutes; it downloads them first)
+	clients/compat/run.sh go node python hiredis java rust go-groups node-groups python-groups java-groups
 
 test-sdks: ## our own packages: long tests, and each built and installed in an empty project (8 min)
 	clients/python/test-sdks.sh

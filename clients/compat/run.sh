@@ -2,6 +2,8 @@
 # Runs unchanged client libraries against real servers:
 #
 #	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
+#	clients/compat/run.sh go-groups node-groups python-groups java-groups
+#	                                       the leader of a cluster is killed: twelve groups, or $HGTEST_GROUPS
 #	clients/compat/run.sh sdk-go           the modules of our own client for Go
 #	clients/compat/run.sh sdk-python       the quick tests of our own package for Python
 #	clients/compat/run.sh sdk-typescript   and of the one for Node; sdk-typescript-long runs all of them
@@ -27,7 +29,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-go|sdk-python|sdk-typescript|sdk-typescript-long ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|go-groups|node-groups|python-groups|java-groups|sdk-go|sdk-python|sdk-typescript|sdk-typescript-long ..." >&2; exit 2; }
 
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
@@ -54,22 +56,44 @@ run_go() { timeout 180 go test -count=1 ./clients/compat/go/...; }
 run_hiredis() { timeout 180 go test -count=1 ./clients/compat/hiredis; }
 
 run_node() {
+	install_node && with_servers timeout 240 npm --prefix clients/compat/node test
+}
+
+install_node() {
 	local dir=clients/compat/node
 	if stale $dir/package-lock.json $dir/node_modules/.package-lock.json; then
 		npm --prefix $dir ci || return
 	fi
-	with_servers timeout 180 npm --prefix $dir test
 }
 
 run_python() {
+	install_python && with_servers timeout 240 clients/compat/python/.venv/bin/python -m pytest -c clients/compat/python/pytest.ini clients/compat/python/tests
+}
+
+install_python() {
 	local dir=clients/compat/python
 	if stale $dir/requirements.txt $dir/.venv/installed; then
 		python3 -m venv $dir/.venv &&
 			$dir/.venv/bin/pip install -q -r $dir/requirements.txt &&
 			touch $dir/.venv/installed || return
 	fi
-	with_servers timeout 180 $dir/.venv/bin/python -m pytest -c $dir/pytest.ini $dir/tests
 }
+
+# The tests of killed leaders, with several groups and with the libraries' own retries.
+groups=${HGTEST_GROUPS:-12}
+
+run_go-groups() { HGTEST_GROUPS=$groups timeout 600 go test -count=1 -v -run 'LeaderKilled|ShardedChannels|Recipes' ./clients/compat/go; }
+
+run_node-groups() {
+	install_node && HGTEST_GROUPS=$groups with_servers timeout 600 npm --prefix clients/compat/node test -- --test-name-pattern=killed test/failover.test.js
+}
+
+run_python-groups() {
+	local dir=clients/compat/python
+	install_python && HGTEST_GROUPS=$groups with_servers timeout 600 $dir/.venv/bin/python -m pytest -c $dir/pytest.ini -s -k killed $dir/tests/test_failover.py
+}
+
+run_java-groups() { HGTEST_GROUPS=$groups with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml test -Dtest='FailoverTest*'; }
 
 run_sdk-go() { make --no-print-directory modules; }
 
@@ -99,7 +123,7 @@ run_rust() { with_servers timeout 900 cargo test --locked --manifest-path client
 
 for language; do
 	case $language in
-	go | hiredis | node | python | java | rust | sdk-go | sdk-python | sdk-typescript | sdk-typescript-long) ;;
+	go | hiredis | node | python | java | rust | go-groups | node-groups | python-groups | java-groups | sdk-go | sdk-python | sdk-typescript | sdk-typescript-long) ;;
 	*)
 		echo "clients/compat/run.sh: unknown language '$language'" >&2
 		exit 2

@@ -30,6 +30,7 @@ type Cluster struct {
 
 	dir  string
 	dead *Server // killed by KillLeader and not restarted
+	lost int64   // what Degraded counted of killed nodes
 
 	balancer net.Listener // of Balance
 }
@@ -184,8 +185,12 @@ func (c *Cluster) KillLeader() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	degraded, err := leader.degraded()
+	if err != nil {
+		return nil, err
+	}
 	leader.Kill()
-	c.dead = leader
+	c.dead, c.lost = leader, c.lost+degraded
 	return leader, nil
 }
 
@@ -255,23 +260,28 @@ func (c *Cluster) forward(client net.Conn, next int) {
 	}
 }
 
-// Degraded is how many calls the running nodes have decided by their failure policy.
+// Degraded is how many calls the nodes have decided by their failure policy. Of a killed
+// node, it leaves out the calls of its last moments.
 func (c *Cluster) Degraded() (int64, error) {
-	var sum int64
+	sum := c.lost
 	for _, s := range c.Running() {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
-		info, err := client.Info(context.Background(), "stats").Result()
-		client.Close()
-		if err != nil {
-			return 0, err
-		}
-		_, text, _ := strings.Cut(info, "decisions_degraded:")
-		text, _, _ = strings.Cut(text, "\r\n")
-		n, err := strconv.ParseInt(text, 10, 64)
+		n, err := s.degraded()
 		if err != nil {
 			return 0, err
 		}
 		sum += n
 	}
 	return sum, nil
+}
+
+func (s *Server) degraded() (int64, error) {
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	info, err := client.Info(context.Background(), "stats").Result()
+	if err != nil {
+		return 0, err
+	}
+	_, text, _ := strings.Cut(info, "decisions_degraded:")
+	text, _, _ = strings.Cut(text, "\r\n")
+	return strconv.ParseInt(text, 10, 64)
 }

@@ -51,7 +51,7 @@ export class Cluster {
     return address((await this.#ask('balance', 'balancer'))[0]);
   }
 
-  // degraded is how many calls the nodes that run decided by their failure policy.
+  // degraded is how many calls the nodes decided by their failure policy.
   async degraded() {
     return Number((await this.#ask('degraded', 'degraded'))[0]);
   }

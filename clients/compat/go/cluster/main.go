@@ -10,7 +10,7 @@
 //	leader      leader host:port     when one serves and the others follow it
 //	restart     restarted            the killed node, and all follow the leader
 //	balance     balancer host:port   starts a load balancer for the nodes
-//	degraded    degraded number      calls that running nodes decided by their failure policy
+//	degraded    degraded number      calls that the nodes decided by their failure policy
 //	(end)                            stops the nodes
 //
 // Anything that fails ends it with a message and status 1.

@@ -95,7 +95,7 @@ class Cluster:
         return Endpoint.parse(self._ask("balance", "balancer")[0])
 
     def degraded(self):
-        """How many calls the nodes that run decided by their failure policy."""
+        """How many calls the nodes decided by their failure policy."""
         return int(self._ask("degraded", "degraded")[0])
 
     def stop(self):

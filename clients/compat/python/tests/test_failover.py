@@ -180,15 +180,19 @@ def test_leader_killed_under_load(cluster, new_key, connect, protocol):
 
 
 @pytest.mark.skipif(not os.environ.get("HGTEST_GROUPS"), reason="HGTEST_GROUPS is not set")
-@pytest.mark.parametrize("connect", [clustered, sentinel, plain])
+@pytest.mark.parametrize("connect", [
+    clustered, plain,
+    # A retry on a broken connection does not ask the sentinels again: https://github.com/redis/redis-py/issues/3874
+    pytest.param(sentinel, marks=pytest.mark.xfail(reason="redis-py #3874", strict=True)),
+])
 def test_no_error_when_leader_killed(default_cluster, new_key, connect):
     """With redis-py's retries and the default failure policy, callers see no error."""
     cluster = default_cluster
     client, close = connect(cluster, 3, retries=True)
+    degraded = cluster.degraded()
     load = Load(client.execute_command, new_key())
     try:
         load.reach(BEFORE)
-        degraded = cluster.degraded()
         before = load.admitted
         time.sleep(MAX_UNACKED)
         cluster.kill_leader()
@@ -198,11 +202,12 @@ def test_no_error_when_leader_killed(default_cluster, new_key, connect):
         load.reach(AFTER)
     finally:
         load.stop()
-    print(f"{connect.__name__}: {load.admitted} calls, the longest took {load.longest:.3f} s")
+    print(f"{connect.__name__}: {load.admitted} calls, the longest took {load.longest:.3f} s, {load.failed} failed")
     assert load.failed == 0, load.last
-    # Each key may have had a call under way that the client repeated.
-    twice = max(cluster.degraded() - degraded, 0) + len(TAGS)
-    deadline = time.monotonic() + PATIENCE
+    # Each key may have had a call under way that the client repeated, and one that the dead node decided by its
+    # failure policy.
+    twice = cluster.degraded() - degraded + 2 * len(TAGS)
+    deadline = time.monotonic() + 3 * PATIENCE
     while not load.admitted - lost <= (used := sum(load.used(key) for key in load.keys)) <= load.admitted + twice:
         assert time.monotonic() < deadline, f"{load.admitted} admitted, {used} used, {lost} may be lost, {twice} be counted twice"
         time.sleep(0.1)

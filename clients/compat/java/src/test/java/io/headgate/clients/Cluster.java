@@ -78,6 +78,16 @@ final class Cluster implements AutoCloseable {
         ask("restart", "restarted");
     }
 
+    /** Starts a load balancer for the nodes. */
+    Endpoint balance() {
+        return node(ask("balance", "balancer").get(0));
+    }
+
+    /** How many calls the nodes decided by their failure policy. */
+    long degraded() {
+        return Long.parseLong(ask("degraded", "degraded").get(0));
+    }
+
     @Override
     public void close() {
         try {
