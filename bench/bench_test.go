@@ -156,7 +156,11 @@ func TestReportFiles(t *testing.T) {
 func TestSelectParts(t *testing.T) {
 	quick, err := selectParts("", true)
 	require.NoError(t, err)
-	require.Equal(t, map[string]bool{"throughput": true, "latency": true, "overload": false, "replication": false, "failover": false, "eviction": false, "decision": false, "check": false, "policies": false, "holds": false, "ends": false, "http": false, "grpc": false, "gateways": false, "idle": false, "leases": false, "sdks": false, "dropin": false, "memory": false, "trace": false}, quick)
+	require.Equal(t, map[string]bool{"throughput": true, "latency": true, "overload": false, "replication": false, "failover": false, "eviction": false, "decision": false, "check": false, "policies": false, "holds": false, "ends": false, "http": false, "grpc": false, "gateways": false, "idle": false, "leases": false, "sdks": false, "dropin": false, "memory": false, "trace": false, sizingPart: false}, quick)
+	all, err := selectParts("", false)
+	require.NoError(t, err)
+	require.True(t, all["trace"])
+	require.False(t, all[sizingPart], "its results have a directory of their own")
 	only, err := selectParts("overload", false)
 	require.NoError(t, err)
 	require.True(t, only["throughput"], "the overload is a multiple of a measured peak")

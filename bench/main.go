@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	brief := fs.Bool("brief", false, "all rows in shorter runs, for results in less time")
 	fs.StringVar(&b.bin.headgate, "headgate", "", "headgate `program`; default: build it")
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
-	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
+	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all but the last, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
 	bare := fs.String("bare-http", "", "measure nothing, and serve a bare handler of net/http on `address`, which the HTTP rows start")
 	bareCalls := fs.String("bare-grpc", "", "the same with grpc-go, for the gRPC rows")
@@ -110,13 +110,13 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "sdks", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace", "size"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "sdks", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace", sizingPart}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
 	selected := make(map[string]bool)
 	for i, part := range parts {
-		selected[part] = only == "" && (!quick || i < 2)
+		selected[part] = only == "" && part != sizingPart && (!quick || i < 2)
 	}
 	if only == "" {
 		return selected, nil
@@ -230,7 +230,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},
 		{"trace", func() (err error) { rep.Trace, err = b.replayTrace(ctx); return err }},
-		{"size", func() (err error) { rep.Sizing, err = b.measureSizing(ctx, dir); return err }},
+		{sizingPart, func() (err error) { rep.Sizing, err = b.measureSizing(ctx, dir); return err }},
 	} {
 		if !selected[step.part] || ctx.Err() != nil {
 			continue

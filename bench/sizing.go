@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,9 @@ import (
 	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/respclient"
 )
+
+// sizingPart runs only if it is asked for, because its results have a directory of their own.
+const sizingPart = "size"
 
 // sizingLoad is a load of the part "size", on servers of its own.
 type sizingLoad struct {
@@ -190,14 +194,14 @@ type sizingNode struct {
 
 // sizingServers are the servers of a load.
 type sizingServers struct {
-	dir   string
+	data  string // the nodes' directory
 	nodes []*sizingNode
 	peers []string // ports between nodes
 }
 
 // startSizing starts the servers of l, and finds out which node decides which key.
 func (b *bench) startSizing(ctx context.Context, dir string, l sizingLoad) (*sizingServers, error) {
-	s := &sizingServers{dir: dir}
+	s := &sizingServers{}
 	if l.Nodes == 1 {
 		p, err := startHeadgate(dir, b.bin.headgate)
 		if err != nil {
@@ -214,7 +218,8 @@ func (b *bench) startSizing(ctx context.Context, dir string, l sizingLoad) (*siz
 	if l.Sync {
 		flags = append(flags, "--durability", "sync")
 	}
-	planned, err := hgtest.Nodes(filepath.Join(dir, fmt.Sprintf("size-%d", time.Now().UnixNano())), l.Nodes, flags...)
+	s.data = filepath.Join(dir, "size")
+	planned, err := hgtest.Nodes(s.data, l.Nodes, flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +248,9 @@ func (b *bench) startSizing(ctx context.Context, dir string, l sizingLoad) (*siz
 func (s *sizingServers) stop() {
 	for _, n := range s.nodes {
 		n.process.stop()
+	}
+	if s.data != "" {
+		_ = os.RemoveAll(s.data) // else the whole working directory goes at the end
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // Coefficients of processors, batches and networks. They are from
-// bench/results/size/results.json, and a test derives them from there again. The nodes were
-// at most half busy. Times are seconds of one core.
+// the loads in bench/results/size/results.json that are no checks, and a test derives them
+// from there again. Times are seconds of one core.
 const (
 	perCall     = 0.69e-6 // a decision
 	perPipeline = 6.7e-6  // the calls that a client sends together: one read and one write
@@ -135,13 +135,11 @@ func Size(l Load) (*Estimate, error) {
 		return nil, err
 	}
 	const most = 100_000
-	for clusters := 1; clusters <= most; {
+	for clusters := 1; clusters <= most; clusters++ {
 		e := Of(l, clusters)
-		over := max(e.Busiest*Headroom/float64(l.Cores), e.proposer()*Headroom)
-		if over <= 1 {
+		if e.Busiest*Headroom <= float64(l.Cores) && e.proposer()*Headroom <= 1 {
 			return e, nil
 		}
-		clusters = max(clusters+1, int(float64(clusters)*min(over, 1.5)))
 	}
 	return nil, fmt.Errorf("no number of clusters is enough: %d groups leave no time for decisions on machines of %d cores; choose fewer groups or more cores", l.Groups, l.Cores)
 }
