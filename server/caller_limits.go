@@ -90,6 +90,7 @@ func (ln *line) decide(q *LimitCall, out []algo.Decision) (binding int, ok bool,
 		l.sawError(&ln.conn, ln.srv.limitSpec, []byte("-"+command.EngineError(err).Error()))
 		return 0, true, err
 	}
+	l.portion.decided++
 	if out[binding].OK {
 		l.passed++
 	} else {

@@ -228,6 +228,26 @@ func TestMovedNamesTheLeaderOfTheSlot(t *testing.T) {
 	require.Equal(t, []uint64{6, 4, 4}, n.Stats().Redirects)
 }
 
+// Decisions count for the group that makes them, and what a leader answers for this node
+// counts for its group.
+func TestCountsByGroup(t *testing.T) {
+	n := startGroups(t, Config{}, partition.Leading, partition.Leading, partition.Leading)
+	leader := startGroups(t, Config{}, partition.Leading, partition.Leading, partition.Leading)
+	n.follow(2, leader)
+	c := dial(t, n.addr)
+	for _, group := range []int{0, 1, 1, 2} {
+		c.call("RL.LIMIT " + keysOfThree[group] + " 1 60")
+	}
+	c.call("RL.THROTTLE " + keysOfThree[0] + " 1 1 60")
+	decided := func(n *groupsNode) []uint64 { return n.Stats().Decided }
+	eventually(t, "the batches to end", func() bool { return decided(n)[0] == 2 && decided(n)[1] == 2 && decided(leader)[2] == 1 })
+	require.Equal(t, []uint64{2, 2, 0}, decided(n))
+	require.Equal(t, []uint64{0, 0, 1}, decided(leader))
+	for i, p := range n.parts {
+		require.EqualValues(t, i/2, p.Forwarded(), "group %d", i)
+	}
+}
+
 // A node that loses a group still serves its clients at the cluster door.
 func TestALostGroupClosesItsSubscribersOnly(t *testing.T) {
 	n := threeGroups(t)

@@ -207,7 +207,12 @@ func (l *lane) end() {
 		l.args = nil
 	}
 	for _, i := range l.begun {
-		if p := &l.portions[i]; p.await {
+		p := &l.portions[i]
+		if p.decided > 0 {
+			l.counters.decided[i].Add(p.decided)
+			p.decided = 0
+		}
+		if p.await {
 			p.await, l.asked = false, true
 			p.part.Await()
 		}
@@ -285,6 +290,7 @@ func (l *lane) flushCount() {
 func (l *lane) countDecisions(call *command.Call) {
 	l.passed += uint64(call.Passed)
 	l.denied += uint64(call.Denied)
+	l.portion.decided += uint64(call.Passed) + uint64(call.Denied)
 }
 
 // sawError counts a reply to c that is an error. cmd is nil for an unknown command. If the

@@ -101,7 +101,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.caller.Gate, s.caller.srv, s.caller.cut = s.gate, s, make(chan struct{})
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
-	s.stats.init(s.table, cfg.IOThreads+streamStripes)
+	s.stats.init(s.table, cfg.IOThreads+streamStripes, len(s.parts))
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	if err := s.startLoops(); err != nil {

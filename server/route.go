@@ -22,6 +22,8 @@ type portion struct {
 	db    uint8  // the database of sess; 0 between commands
 	await bool   // a reply of this batch waits for its commit
 
+	decided uint64 // decisions of limits in this batch, until it ends
+
 	held  int         // segments of the lane's connections that wait for tickets of the partition
 	waits atomic.Bool // held > 0, which other threads read
 }

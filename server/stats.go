@@ -41,6 +41,7 @@ type Stats struct {
 	Uncertain        uint64   // commands answered UNCERTAIN
 	PublishDropped   uint64   // messages of PUBLISH and SPUBLISH that were not sent to another node
 	Redirects        []uint64 // commands answered MOVED, by the index of the partition
+	Decided          []uint64 // decisions of limits, without those of scripts, by the index of the partition
 	TwoGroups        checks.TwoGroups
 }
 
@@ -61,6 +62,7 @@ type counters struct {
 	failed   []atomic.Uint64 // error replies of commands that were run
 	passed   []atomic.Uint64 // decisions of limits
 	denied   []atomic.Uint64
+	decided  []atomic.Uint64 // decisions of limits, by the index of the partition; not those of scripts
 	_        [64]byte
 }
 
@@ -158,7 +160,7 @@ func (e *errorCounts) reset() {
 	clear(e.byCode)
 }
 
-func (st *serverStats) init(t *command.Table, stripes int) {
+func (st *serverStats) init(t *command.Table, stripes, partitions int) {
 	for range stripes {
 		st.stripes = append(st.stripes, &counters{
 			calls:   make([]atomic.Uint64, t.Count()),
@@ -166,6 +168,7 @@ func (st *serverStats) init(t *command.Table, stripes int) {
 			failed:  make([]atomic.Uint64, t.Count()),
 			passed:  make([]atomic.Uint64, t.Count()),
 			denied:  make([]atomic.Uint64, t.Count()),
+			decided: make([]atomic.Uint64, partitions),
 		})
 	}
 	st.durations = make([]histogram, t.Count())
@@ -200,6 +203,10 @@ func (s *Server) Stats() Stats {
 	for i := range s.redirects {
 		redirects[i] = s.redirects[i].Load()
 	}
+	decided := make([]uint64, len(s.parts))
+	for i := range decided {
+		decided[i] = st.sum(func(c *counters) *atomic.Uint64 { return &c.decided[i] })
+	}
 	return Stats{
 		Clients:          int(s.clients.admitted.Load()),
 		Received:         st.counts[countReceived].Load(),
@@ -226,6 +233,7 @@ func (s *Server) Stats() Stats {
 		Uncertain:        st.counts[countUncertain].Load(),
 		PublishDropped:   st.counts[countPublishDropped].Load(),
 		Redirects:        redirects,
+		Decided:          decided,
 		TwoGroups:        s.checks.TwoGroups(),
 	}
 }
@@ -275,6 +283,9 @@ func (st *serverStats) reset() {
 			c.failed[i].Store(0)
 			c.passed[i].Store(0)
 			c.denied[i].Store(0)
+		}
+		for i := range c.decided {
+			c.decided[i].Store(0)
 		}
 	}
 	st.resetDurations()

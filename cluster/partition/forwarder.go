@@ -109,6 +109,9 @@ func (f *forwarder) submit(fr *Frame) bool {
 // done returns a finished frame to its owner.
 func (f *forwarder) done(fr *Frame) {
 	f.held.Add(-1)
+	if fr.end == Answered {
+		f.part.forwarded.Add(uint64(len(fr.items)))
+	}
 	fr.Done()
 }
 

@@ -81,6 +81,7 @@ type Partition struct {
 
 	lastLeader lastLeader
 	terms      terms
+	forwarded  atomic.Uint64
 	fast, slow *forwarder // nil for a node in no cluster
 
 	// degradedMu guards the limiter for times without a leader, which is made when first
@@ -134,6 +135,10 @@ func (p *Partition) Forward(fr *Frame) bool {
 	}
 	return p.fast.submit(fr)
 }
+
+// Forwarded returns how many commands, and transactions, leaders have answered for this
+// node.
+func (p *Partition) Forwarded() uint64 { return p.forwarded.Load() }
 
 // NoteHandover notes that a handover begins. Commands on their way, and commands that
 // follow soon, then wait for its outcome instead of ForwardTimeout.

@@ -287,7 +287,7 @@ func TestThreeNodes(t *testing.T) {
 		"replication_forwarded_total 0", `redirects_total{group="0"} 0`, "replication_max_unacked_seconds 0.25", `replication_snapshot_age_seconds{group="0"} -1`,
 		"replication_feature_level_supported 1", "replication_feature_level_held_back 0",
 		`peer_voter{node="`+follower.id+`"} 1`, `peer_feature_level_supported{node="`+follower.id+`"} 1`)
-	shows(follower, `replication_leader{group="0"} 0`, `replication_leader_known{group="0"} 1`, `replication_role{group="0",role="following"} 1`, "replication_forwarded_total 1")
+	shows(follower, `replication_leader{group="0"} 0`, `replication_leader_known{group="0"} 1`, `replication_role{group="0",role="following"} 1`, "replication_forwarded_total 1", `group_forwarded_total{group="0"} 1`)
 	require.NotContains(t, leader.get(t, "/metrics"), `{node="`+leader.id+`"}`)
 
 	leader.signal(t, syscall.SIGKILL)

@@ -96,7 +96,7 @@ func (s *source) Metrics() []web.Metric {
 		metrics = append(metrics, durationMetric(&d))
 	}
 	if s.node != nil {
-		metrics = append(metrics, replicationMetrics(s.node, &clients)...)
+		metrics = append(metrics, replicationMetrics(s.node, s.front, &clients)...)
 	}
 	return metrics
 }

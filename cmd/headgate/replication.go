@@ -12,7 +12,7 @@ import (
 )
 
 // replicationMetrics returns the metrics of a node's replication.
-func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
+func replicationMetrics(n *cluster.Node, front *server.Server, clients *server.Stats) []web.Metric {
 	s := n.Group(0).Status()
 	metrics := []web.Metric{
 		web.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
@@ -52,7 +52,10 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	}
 	for i := range n.Groups() {
 		metrics = append(metrics, groupMetrics(n.Group(i))...)
-		metrics = append(metrics, web.Counter("headgate_redirects_total", "Commands answered MOVED at cluster-listen, because another node leads the group of their key.", clients.Redirects[i]).With("group", strconv.Itoa(i)))
+		metrics = append(metrics,
+			web.Counter("headgate_group_decisions_total", "Decisions of limits that this node has made for the group, without those of scripts.", clients.Decided[i]).With("group", strconv.Itoa(i)),
+			web.Counter("headgate_group_forwarded_total", "Commands and transactions that leaders of the group have answered for this node.", front.Partitions()[i].Forwarded()).With("group", strconv.Itoa(i)),
+			web.Counter("headgate_redirects_total", "Commands answered MOVED at cluster-listen, because another node leads the group of their key.", clients.Redirects[i]).With("group", strconv.Itoa(i)))
 	}
 	return metrics
 }
