@@ -57,9 +57,12 @@ func sameNumbers(a, b algo.Limit) bool {
 	return a == b
 }
 
-// commit is Session.commit for a leased counter.
-func (l *Leases) commit(p *plan, sh *shard.Shard, now int64) error {
-	return l.commitMarked(p, sh, &leasedState{}, now)
+// commitLeased is commit for a leased counter. Inlined, its frame would slow down commit
+// for all other keys.
+//
+//go:noinline
+func (s *Session) commitLeased(p *plan, sh *shard.Shard, now int64) error {
+	return s.Leases().commitMarked(p, sh, &leasedState{}, now)
 }
 
 // commitMarked writes p, whose counter is leased, with the mark of x.

@@ -226,7 +226,7 @@ func (p *plan) list() []byte {
 // returns for the key.
 func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 	if p.leased {
-		return s.Leases().commit(p, sh, now)
+		return s.commitLeased(p, sh, now)
 	}
 	if p.words == 0 {
 		// A refund has refilled the limit: nothing needs to be kept.
