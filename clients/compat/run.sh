@@ -51,7 +51,7 @@ stale() { [ ! -e "$2" ] || [ "$1" -nt "$2" ]; }
 # Every suite has a time limit: one that hangs is a failed one. The functions
 # check each step, since the shell does not where a caller takes the status.
 
-run_go() { timeout 180 go test -count=1 ./clients/compat/go/...; }
+run_go() { timeout 240 go test -count=1 ./clients/compat/go/...; }
 
 run_hiredis() { timeout 180 go test -count=1 ./clients/compat/hiredis; }
 
