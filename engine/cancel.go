@@ -16,80 +16,33 @@ import (
 // What is given back is the same as for a hold: see algo.Receipt. A window that has ended
 // gets nothing back, and a later window neither.
 
-// Cancellable is what its method Check has charged for a call.
+// Cancellable is what a step has charged for a call: see CheckOptions.Note. Each step needs
+// a new one.
 type Cancellable struct {
 	reign  uint64
 	limits []reservation.Held
 	counts []bool // of each limit: it counts calls that another limit denies
+	// key is the key of the call's record, nil for none.
+	key []byte
 }
 
-// Check is Session.Check that notes in c what it has charged. Limits of slots take no slots.
-func (c *Cancellable) Check(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
-	c.limits, c.counts = c.limits[:0], c.counts[:0]
-	if len(checks) > MaxChecks {
-		return Verdict{}, ErrTooManyChecks
-	}
-	if s.checking == nil {
-		s.checking = new(checking)
-	}
-	st := s.checking
-	defer st.forget()
-	if err := st.prepare(s, checks, s.Cold()); err != nil {
-		return Verdict{}, err
-	}
-	locked, err := st.lock(s, s.Cold())
-	if err != nil {
-		return Verdict{}, err
-	}
-	var v Verdict
-	if s.e.sealed.Load() {
-		err = ErrSealed
-	} else {
-		now = st.advance(s.e.table, now)
-		v, err = st.decideToCancel(s, now, checks, o, out, c)
-	}
-	if locked {
-		st.unlock(s)
-	}
-	if err != nil {
-		return Verdict{}, err
-	}
-	if v.Binding >= 0 {
-		w := &st.weighed[v.Binding]
-		s.top.observe(now, w.key, w.hash, v.OK)
-	}
-	return v, nil
-}
-
-// decideToCancel is decide, and notes in c what a passing call was charged.
-func (st *checking) decideToCancel(s *Session, now int64, checks []Check, o CheckOptions, out []Checked, c *Cancellable) (Verdict, error) {
-	v, _, err := st.judge(s, now, checks, o, out)
-	if err != nil {
-		return v, err
-	}
-	writes := st.resolve(s, now, checks, v.OK, out) && !o.Peek
-	switch {
-	case !writes:
-	case !v.OK: // a denied call may still count
-		err = st.commit(s, now, checks, false)
-	default:
-		if err = st.reserveMarked(s, now, checks); err != nil {
-			return v, err
-		}
-		c.note(st, now, checks)
-		c.reign = s.e.reign.Load()
+// commitNoted is commit for a passing call, and notes in c what it is charged. Limits of
+// slots take no slots.
+func (st *checking) commitNoted(s *Session, now int64, checks []Check, c *Cancellable) error {
+	err := st.reserveMarked(s, now, checks)
+	if err == nil {
+		c.note(s, st, now, checks)
 		err = st.storeHeld(s, now, checks, algo.HolderID{})
 	}
 	if err != nil {
-		c.limits = c.limits[:0]
-		return v, err
+		*c = Cancellable{}
 	}
-	st.conclude(s, now, checks, o, &v, out)
-	return v, nil
+	return err
 }
 
 // note notes what is about to be charged.
-func (c *Cancellable) note(st *checking, now int64, checks []Check) {
+func (c *Cancellable) note(s *Session, st *checking, now int64, checks []Check) {
+	c.reign = s.e.reign.Load()
 	var unnamed reservation.Held
 	for i := range checks {
 		w := &st.weighed[i]
@@ -103,11 +56,14 @@ func (c *Cancellable) note(st *checking, now int64, checks []Check) {
 	}
 }
 
-// Cancel gives back a charge, as far as time has not given it back. It may be called once.
-// counts reports that the call counts for limits with CountAll: they keep their charge.
+// Cancel gives back a charge, as far as time has not given it back. It also deletes the
+// record of the call, so that a repeat is charged. It may be called once. counts reports that
+// the call counts for limits with CountAll: they keep their charge.
 //
-// ErrSealed says that the engine has stopped deciding since the charge, even if it decides
-// again: the charge may be lost, so nothing is given back.
+// After an error nothing has changed. ErrSealed says that the engine has stopped deciding
+// since the charge, even if it decides again: the charge may be lost. ErrRepeated says that a
+// repeat of the call may use the charge, because it has read the record, or because the
+// record is gone.
 func (c *Cancellable) Cancel(s *Session, now int64, counts bool) error {
 	r := reservation.Record{State: reservation.Open}
 	for i := range c.limits {
@@ -115,7 +71,7 @@ func (c *Cancellable) Cancel(s *Session, now int64, counts bool) error {
 			r.Limits = append(r.Limits, c.limits[i])
 		}
 	}
-	if len(r.Limits) == 0 {
+	if len(r.Limits) == 0 && c.key == nil {
 		return nil
 	}
 	if s.settling == nil {
@@ -124,6 +80,10 @@ func (c *Cancellable) Cancel(s *Session, now int64, counts bool) error {
 	x, t := s.settling, &s.keys
 	defer x.forget()
 	t.reset()
+	hash := s.e.hash(algo.HoldSpace, c.key)
+	if c.key != nil {
+		t.add(s, hash, c.key)
+	}
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		l.Hash = s.e.table.Hash(l.Key)
@@ -136,6 +96,20 @@ func (c *Cancellable) Cancel(s *Session, now int64, counts bool) error {
 	if s.e.sealed.Load() || s.e.reign.Load() != c.reign {
 		return ErrSealed
 	}
-	x.begin(s.advance(t.shards, now), &r, reservation.Cancelled)
-	return x.settle(&r)
+	now = s.advance(t.shards, now)
+	sh := s.e.table.At(hash)
+	if c.key != nil {
+		if ent, found := sh.Find(hash, c.key); !found || ent.Expired(now) || reservation.Asked(ent.State()) {
+			return ErrRepeated
+		}
+	}
+	x.begin(now, &r, reservation.Cancelled)
+	if err := x.settle(&r); err != nil || c.key == nil {
+		return err
+	}
+	if ent, found := sh.Find(hash, c.key); found { // the settlement may have moved it
+		sh.Delete(ent)
+		s.e.reservations.count.Add(-1)
+	}
+	return nil
 }

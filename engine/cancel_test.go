@@ -17,7 +17,8 @@ import (
 func charge(t testing.TB, s *engine.Session, now int64, o engine.CheckOptions, checks ...engine.Check) (*engine.Cancellable, engine.Verdict, []engine.Checked) {
 	t.Helper()
 	out, c := make([]engine.Checked, len(checks)), new(engine.Cancellable)
-	v, err := c.Check(s, now, checks, o, out)
+	o.Note = c
+	v, err := s.Check(now, checks, o, out)
 	require.NoError(t, err)
 	return c, v, out
 }
@@ -126,5 +127,56 @@ func TestCancelsAtTheEdgesOfWindows(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// chargeNamed charges a part of a call that has a name, for half a minute.
+func chargeNamed(t testing.TB, s *engine.Session, now int64, id string, checks ...engine.Check) (*engine.Cancellable, error) {
+	t.Helper()
+	c := new(engine.Cancellable)
+	r := engine.Reserve{Key: []byte(id), Named: true, Plain: true, Part: true, Keep: minute / 2, Limits: make([]reservation.Held, len(checks))}
+	_, err := s.Reserve(now, checks, engine.CheckOptions{Note: c}, make([]engine.Checked, len(checks)), &r)
+	return c, err
+}
+
+// A cancelled call is as new. A call that was repeated meanwhile is not cancelled, because
+// the repeat may pass.
+func TestCancelACallWithAName(t *testing.T) {
+	for _, a := range []algo.Algorithm{algo.Fixed, algo.Token, algo.Log, algo.Leaky, algo.Sliding} {
+		s := newTestSession(t, engine.Config{})
+		l, all := of(t, s, "@p:a", perMinute(a, 10)), of(t, s, "@p:all", perMinute(a, 9), countAll)
+		left := func(now int64) []int64 { return []int64{remaining(t, s, now, l), remaining(t, s, now, all)} }
+		c, err := chargeNamed(t, s, start, "x", l, all)
+		require.NoError(t, err)
+		require.Equal(t, []int64{9, 8}, left(start))
+		_, err = chargeNamed(t, s, start, "x", l, all)
+		require.ErrorIs(t, err, engine.ErrRepeated)
+		require.NoError(t, c.Cancel(s, start, true))
+		require.Equal(t, []int64{10, 8}, left(start))
+		_, _, err = s.Repeat(start, []byte("x"))
+		require.ErrorIs(t, err, engine.ErrNoHold)
+
+		c, err = chargeNamed(t, s, start, "x", l)
+		require.NoError(t, err)
+		r, until, err := s.Repeat(start, []byte("x"))
+		require.NoError(t, err)
+		require.Equal(t, []any{start + minute/2, true, false, true}, []any{until, r.Part, r.Asked, r.Named})
+		require.ErrorIs(t, c.Cancel(s, start, false), engine.ErrRepeated)
+		require.Equal(t, []int64{9, 8}, left(start))
+		r, _, err = s.Repeat(start, []byte("x"))
+		require.NoError(t, err)
+		require.True(t, r.Asked)
+
+		// A record that is gone may have been read before.
+		c, err = chargeNamed(t, s, start, "y", l)
+		require.NoError(t, err)
+		require.ErrorIs(t, c.Cancel(s, start+minute, false), engine.ErrRepeated)
+
+		c, err = chargeNamed(t, s, start, "z") // no limit applies
+		require.NoError(t, err)
+		require.NoError(t, c.Cancel(s, start, false))
+		_, _, err = s.Repeat(start, []byte("z"))
+		require.ErrorIs(t, err, engine.ErrNoHold)
+		require.Equal(t, 2, s.Engine().Reservations(), "x and y")
 	}
 }

@@ -118,6 +118,9 @@ type CheckOptions struct {
 	Anew bool
 	// Warm is set if WarmChecks has prefetched the counters.
 	Warm bool
+	// Note notes what a passing call is charged, so that the caller can cancel the charge.
+	// It is nil for a charge that nobody cancels.
+	Note *Cancellable
 }
 
 // Checked is the answer of one limit.

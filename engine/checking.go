@@ -168,11 +168,16 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 	switch {
 	case err != nil:
 		return v, err
-	case plain && v.OK: // the usual case
+	case plain && v.OK && o.Note == nil: // the usual case
 		return st.pass(s, now, checks, out)
 	}
 	if st.resolve(s, now, checks, v.OK, out) && !o.Peek {
-		if err := st.commit(s, now, checks, v.OK); err != nil {
+		if o.Note != nil && v.OK {
+			err = st.commitNoted(s, now, checks, o.Note)
+		} else {
+			err = st.commit(s, now, checks, v.OK)
+		}
+		if err != nil {
 			return v, err
 		}
 	}

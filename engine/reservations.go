@@ -375,6 +375,31 @@ func (s *Session) Reservation(now int64, key []byte) (reservation.Record, error)
 	return r, nil
 }
 
+// Repeat is Reservation for a repeat of the call, which has a name. If another engine decides
+// a part of the call, Repeat marks the record, so that nobody cancels the charge. until is
+// when the record is forgotten if nothing renews it, engine time in ns. It also returns
+// ErrUndoFull.
+func (s *Session) Repeat(now int64, key []byte) (r reservation.Record, until int64, err error) {
+	hash := s.e.hash(algo.HoldSpace, key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return r, 0, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return r, 0, ErrNoHold
+	}
+	if r, ok = reservation.Read(ent.State()); !ok {
+		return r, 0, ErrNoHold
+	}
+	if r.Part && !r.Asked {
+		sh.Touch(ent)
+		reservation.MarkAsked(ent.State())
+	}
+	return r, ent.Deadline(), nil
+}
+
 // Reservations returns the number of reservations, including settled ones.
 func (e *Engine) Reservations() int { return e.table.SpaceLen(algo.HoldSpace) }
 

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
@@ -21,7 +23,8 @@ type Reserve struct {
 	// TTL is how long the record stays open at least, in ns, unless Plain is set; see
 	// reservation.MinTTL. While the record has a slot, it stays open longer.
 	TTL int64
-	// Keep, Charges, Version and Applied go into the record.
+	// Part, Keep, Charges, Version and Applied go into the record.
+	Part    bool
 	Keep    int64
 	Charges bool
 	Version uint64
@@ -39,6 +42,8 @@ type Reserve struct {
 // Reserve is Check that records under r.Key what a passing call was charged, so that
 // Settle can correct it to the real cost. Check and record are one step, in one cut. A
 // denied call leaves no record.
+//
+// With o.Note, the caller can cancel the charge and the record: see Cancellable.Cancel.
 //
 // It returns the errors of Check, ErrRepeated, and ErrFull if there is no room for the
 // record. After an error nothing has changed.
@@ -120,7 +125,7 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	rec := &s.records().out
 	*rec = reservation.Record{
 		State: reservation.Open, Charges: r.Charges || r.Plain, Ends: r.ends, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
-		Named: r.Named, Listed: r.Listed, Print: r.Print, Limits: rec.Limits[:0],
+		Named: r.Named, Listed: r.Listed, Part: r.Part, Print: r.Print, Limits: rec.Limits[:0],
 	}
 	deadline := rec.Ends + reservation.UnsettledFor
 	if !r.Held {
@@ -132,10 +137,13 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	rec.First.Delay = v.Delay
 	// Make room for all first, then write the record, then the counters: every charge
 	// then has its record.
-	if r.Held {
+	marked := r.Held || o.Note != nil
+	if marked {
 		if err := st.reserveMarked(s, now, checks); err != nil {
 			return v, err
 		}
+	}
+	if r.Held {
 		for i := range checks {
 			if w := &st.weighed[i]; checks[i].Mode != algo.Off && w.write {
 				rec.Limits = append(rec.Limits, reservation.Held{})
@@ -154,7 +162,11 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		return v, err
 	}
 	st.findBeside(s, p.hash)
-	if r.Held {
+	if o.Note != nil {
+		o.Note.note(s, st, now, checks)
+		o.Note.key = bytes.Clone(r.Key)
+	}
+	if marked {
 		err = st.storeHeld(s, now, checks, id)
 	} else {
 		err = st.commit(s, now, checks, true)
@@ -163,6 +175,9 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		sh := s.e.table.At(p.hash)
 		if ent, found := sh.Find(p.hash, p.key); found {
 			sh.Delete(ent)
+		}
+		if o.Note != nil {
+			*o.Note = Cancellable{}
 		}
 		return v, err
 	}

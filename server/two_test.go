@@ -66,8 +66,7 @@ func TestChecksOfTwoGroups(t *testing.T) {
 			t.Helper()
 			require.ErrorContains(t, failed(t, c.call(command+" user eve tenant "+home)), "CROSSSLOT policy 'wide' has limits in two groups: "+want)
 		}
-		f("RL.RESERVE wide", "its calls have no ID and no hold")
-		f("RL.CHECK wide ID x", "its calls have no ID and no hold")
+		f("RL.RESERVE wide", "its calls have no hold: use RL.CHECK")
 		require.ErrorContains(t, failed(t, c.call("EVAL \"return redis.call('RL.CHECK', 'wide', 'tenant', '"+home+"')\" 1 {"+home+"}")), "outside of transactions and scripts")
 		require.ErrorContains(t, failed(t, c.call("RL.DESCRIPTORS wide 1 1 1 tenant "+home+" - -")), "use RL.CHECK")
 	}

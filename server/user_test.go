@@ -25,7 +25,7 @@ var guarded = map[string]string{
 	"slowlog|reset": "",
 	"rl.policy|set": "p {limits: {a: {rate: 5/h}}}", "rl.policy|load": "DRYRUN {}", "rl.policy|file": "n f {}", "rl.policy|del": "nosuch",
 	"rl.policy|rollback": "nosuch 1", "rl.policy|reset": "nosuch", "rl.policy|confirm": "1",
-	"rl.ceiling": "nosuch 1 0", "rl.override|set": "nosuch SCALE 50%", "rl.override|del": "nosuch SCALE",
+	"rl.ceiling": "nosuch 1 0 0", "rl.override|set": "nosuch SCALE 50%", "rl.override|del": "nosuch SCALE",
 }
 
 // open are commands about more than keys that anyone may run all the same.

@@ -29,7 +29,7 @@ func replicationMetrics(n *cluster.Node, front *server.Server, clients *server.S
 		web.Counter("headgate_publish_dropped_total", "Messages of PUBLISH and SPUBLISH that this node did not send to another node, because that node did not answer or keep up.", clients.PublishDropped),
 		web.Counter("headgate_two_group_checks_total", "Checks that this node began, and for which it asked the group of the policy's ceilings.", clients.TwoGroups.Asked),
 		web.Counter("headgate_two_group_cancelled_total", "Those whose charge at home was given back, because the second group did not let them pass.", clients.TwoGroups.Cancelled),
-		web.Counter("headgate_two_group_kept_total", "Those whose charge at home stays although they did not pass, because this node stopped leading meanwhile.", clients.TwoGroups.Kept),
+		web.Counter("headgate_two_group_kept_total", "Those whose charge at home stays although they did not pass, because this node stopped leading meanwhile or a repeat may use the charge.", clients.TwoGroups.Kept),
 		web.Counter("headgate_two_group_unknown_total", "Those whose charge at home stays, because the second group may or may not have charged them.", clients.TwoGroups.Unknown),
 	}
 	if free, size, err := n.Disk(); err == nil {

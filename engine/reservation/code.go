@@ -56,10 +56,22 @@ func StateOf(st []byte) State {
 	return 0
 }
 
+// asked is the flag of Record.Asked.
+const asked = 1 << 4
+
+// MarkAsked notes in a record that its call was repeated.
+func MarkAsked(st []byte) { st[stateAt+1] |= asked }
+
+// Asked reports whether MarkAsked has marked a record.
+func Asked(st []byte) bool { return len(st) > stateAt+1 && st[stateAt+1]&asked != 0 }
+
 // Append encodes r as whole words.
 func Append(b []byte, r *Record) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
+	b = append(b, 0, 0, 0, 0, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2|truth(r.Part)<<3)
+	if r.Asked {
+		MarkAsked(b[start:])
+	}
 	b = binary.AppendUvarint(b, uint64(len(r.Limits)))
 	b = appendDuration(b, r.Keep)
 	b = binary.AppendUvarint(b, r.Version)

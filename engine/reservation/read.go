@@ -61,7 +61,7 @@ func (rd *Reader) Read(state []byte) bool {
 	d := effects.Decoder{B: state[reservationHead:n]}
 	r.State = State(state[stateAt])
 	flags := state[stateAt+1]
-	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	r.Charges, r.Named, r.Listed, r.Part, r.Asked = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0, flags&asked != 0
 	count := int(d.UvarintMax(MaxLimits))
 	r.Keep = readDuration(&d)
 	r.Version, r.Applied = d.Uvarint(), int(d.UvarintMax(MaxLimits))

@@ -78,6 +78,9 @@ type Record struct {
 	Named, Listed bool
 	Print         Fingerprint
 	First         Settled
+	// Part is set if the record is of one part of a named call, and another engine decides
+	// the other part. Asked is then set if the call was repeated: see MarkAsked.
+	Part, Asked bool
 	// Answer is the answer of the settlement, if the reservation was committed or
 	// cancelled.
 	Answer Settled

@@ -25,7 +25,7 @@ func TestARecordIsReadAsWritten(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var reader reservation.Reader // whatever it has read before
 	for range 2000 {
-		r := reservation.Record{State: reservation.State(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(reservation.MaxKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16)}
+		r := reservation.Record{State: reservation.State(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Part: rnd.IntN(2) == 0, Asked: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(reservation.MaxKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16)}
 		for range rnd.IntN(4) {
 			r.Limits = append(r.Limits, reservation.Held{
 				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},

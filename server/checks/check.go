@@ -27,7 +27,9 @@ func (c *Checker) check(call *command.Call) {
 		}
 	}
 	if m.args.id != nil {
-		c.hold(call, m, set, p)
+		if !c.namedInTwo(call, m, set) {
+			c.hold(call, m, set, p)
+		}
 		return
 	}
 	for try := 0; ; try++ {
@@ -63,6 +65,24 @@ func (c *Checker) check(call *command.Call) {
 		c.answer(call, m, &a)
 		return
 	}
+}
+
+// namedInTwo runs a call with an ID that needs two groups, or that a list denies although an
+// earlier call may have needed them. It returns false for other calls. After an error, which
+// it has replied, it returns true.
+func (c *Checker) namedInTwo(call *command.Call, m *checkMemory, set *policy.Set) bool {
+	p := set.Policy(call.Args[1])
+	if p == nil || !p.Ceilings || !c.homes.Several() || call.Degraded {
+		return false
+	}
+	if c.match(call, m, set) == nil || !c.homes.place(call, m, p) {
+		return true
+	}
+	if _, two := c.homes.splits(call, m); !two && m.verdict != policy.Denied {
+		return false
+	}
+	c.inTwo(call, m, p, c.checkInTwo)
+	return true
 }
 
 // checkInTwo is an RL.CHECK of two groups.

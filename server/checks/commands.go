@@ -20,11 +20,11 @@ func checkCommands(c *Checker) []command.Spec {
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK | FORCE] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: c.check,
 	}, {
-		Name: "rl.ceiling", Arity: -4, Flags: command.Write | command.DenyOOM | command.Limit | command.Databases | command.NoMulti | command.NoScript | command.Guarded,
-		Home: homesOf(c).ceilingHome, Secrets: func(args [][]byte, at []int) []int { return c.hideInCheck(args[1], args, 4, at) },
+		Name: "rl.ceiling", Arity: -ceilingPairs, Flags: command.Write | command.DenyOOM | command.Limit | command.Databases | command.NoMulti | command.NoScript | command.Guarded,
+		Home: homesOf(c).ceilingHome, Secrets: func(args [][]byte, at []int) []int { return c.hideInCheck(args[1], args, ceilingPairs, at) },
 		Headless: c.ceilingHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Between nodes: checks a call against the limits of a policy that do not count by its home. The leader of the home's group sends this command.",
-		Syntax:  "policy version printed [attribute value ...] [COST units] [PEEK | FORCE] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Syntax:  "policy version printed until [attribute value ...] [COST units] [ID id] [PEEK | FORCE] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: c.ceiling,
 	}}
 }

@@ -93,7 +93,6 @@ func (c *Checker) settledWindow(held *reservation.Held, window, now int64) int64
 // its slots have ended and no slots are free, the reply is a denial. key is the key of its
 // record.
 func writeRepeated(call *command.Call, r *reservation.Record, slots *engine.Renewed, key []byte) {
-	w := call.W
 	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(HoldPrefix):], r.Version, r.Applied, false}
 	switch {
 	case slots.Denied:
@@ -106,9 +105,14 @@ func writeRepeated(call *command.Call, r *reservation.Record, slots *engine.Rene
 	if r.State == reservation.None {
 		f.hold = nil
 	}
+	f.writeAlone(call)
+}
+
+// writeAlone writes a reply without limits.
+func (f *heldFields) writeAlone(call *command.Call) {
 	f.write(call, checkFields)
-	w.Array(0)
-	wire.Field(w, "soft")
-	w.Array(0)
+	call.W.Array(0)
+	wire.Field(call.W, "soft")
+	call.W.Array(0)
 	wire.CloseDecision(call)
 }

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -50,8 +51,10 @@ type checkMemory struct {
 	// reserver decides calls that make holds or have an ID. key is the key of the record.
 	reserver reserver
 	key      []byte
-	asked    []byte // scratch of fingerprint
-	order    []int  // scratch of fingerprint
+	record   reservation.Record // of an earlier call with the same ID
+	until    int64              // when record ends, engine time in ns
+	asked    []byte             // scratch of fingerprint
+	order    []int              // scratch of fingerprint
 	settling settler
 
 	// slot is the slot of the call's home, if homed is set. home is scratch.
@@ -99,4 +102,5 @@ func (m *checkMemory) end() {
 func (m *matched) end() {
 	m.call.End()
 	clear(m.args.pairs)
+	m.args.id = nil
 }

@@ -20,7 +20,8 @@ import (
 // A client that does not know the outcome of a call can repeat it, if the call has an ID.
 // The call is charged once, and the repetition is answered the same. Its record has the
 // form of a hold's, under that ID, and lives as long; for RL.CHECK it holds nothing. A
-// denied call has charged nothing and leaves no record.
+// denied call has charged nothing and leaves no record. two.go says how a call of two groups
+// is repeated.
 
 // namedKey appends the key of the record of a call with an ID.
 func namedKey(b, name, id []byte) []byte {
@@ -48,22 +49,33 @@ func (m *checkMemory) fingerprint() (f reservation.Fingerprint) {
 	return f
 }
 
+// known looks for the record of a call at m.key, and copies it to m.record. ok is false if
+// the record cannot be read, or if the ID belongs to another call; then it has replied.
+func (c *Checker) known(call *command.Call, m *checkMemory, asked reservation.Fingerprint) (found, ok bool) {
+	var err error
+	m.record, m.until, err = call.Sess.Repeat(call.Now, m.key)
+	switch {
+	case errors.Is(err, engine.ErrNoHold):
+		return false, true
+	case err != nil:
+		m.fail(call, err)
+	case !m.record.Named || m.record.Print != asked:
+		call.Error(fmt.Sprintf(errConflict, command.Clip(m.args.id, command.ErrorClip)))
+	default:
+		return true, true
+	}
+	return false, false
+}
+
 // repeat replies to a call that was made before, or whose ID belongs to another call. It
 // returns false if no record is at m.key. p is the policy of set that the call is matched
 // with, or nil.
 func (c *Checker) repeat(call *command.Call, m *checkMemory, asked reservation.Fingerprint, set *policy.Set, p *policy.Policy) bool {
-	r, err := call.Sess.Reservation(call.Now, m.key)
-	switch {
-	case errors.Is(err, engine.ErrNoHold):
-		return false
-	case err != nil:
-		m.fail(call, err)
-	case !r.Named || r.Print != asked:
-		call.Error(fmt.Sprintf(errConflict, command.Clip(m.args.id, command.ErrorClip)))
-	default:
-		return c.renew(call, m, &r, set, p)
+	found, ok := c.known(call, m, asked)
+	if found {
+		return c.renew(call, m, &m.record, set, p)
 	}
-	return true
+	return !ok
 }
 
 // renew renews the slots of a repeated call, and replies. It returns false if the call's

@@ -34,6 +34,20 @@ func (r *reserver) begin(limits command.Limiter, call *command.Call, m *checkMem
 	*r = reserver{Limiter: limits, call: call, m: m, p: p, req: engine.Reserve{Limits: r.req.Limits[:0], Plain: !m.args.holds}}
 }
 
+// remember sets what the record of the call says, if one is made. If named is set, one is
+// made under m.key, and asked is the call's fingerprint.
+func (r *reserver) remember(named bool, asked reservation.Fingerprint) {
+	m, q := r.m, &r.req
+	q.TTL, q.Keep, q.Charges = r.p.Hold.TTL, r.p.Hold.Keep, r.p.Hold.Charges
+	if m.args.ttl != 0 {
+		q.TTL = m.args.ttl
+	}
+	q.Version, q.Applied, q.Listed = r.p.Version, len(m.call.Applied), m.verdict == policy.Allowed
+	if named {
+		q.Named, q.Print, q.Key = true, asked, m.key
+	}
+}
+
 // Check implements command.Limiter.
 func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
 	if r.m.verdict == policy.Denied { // a list denies it: nothing is charged
@@ -130,7 +144,7 @@ func (c *Checker) reserve(call *command.Call) {
 // nothing.
 func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
 	limits := call.Limits
-	defer func() { call.Limits, m.args.id = limits, nil }()
+	defer func() { call.Limits = limits }()
 	named := m.args.id != nil && !call.Degraded
 	var asked reservation.Fingerprint
 	if named {
@@ -153,7 +167,7 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 				return
 			}
 		}
-		if !c.homes.oneGroup(call, p, errTwoHold) {
+		if m.args.holds && !c.homes.oneGroup(call, p, errTwoHold) {
 			return
 		}
 		r := &m.reserver
@@ -162,17 +176,8 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 			call.Limits = r
 		}
 		if !call.Degraded && !m.args.peek {
-			r.req.TTL, r.req.Keep, r.req.Charges = p.Hold.TTL, p.Hold.Keep, p.Hold.Charges
-			if m.args.ttl != 0 {
-				r.req.TTL = m.args.ttl
-			}
-			r.req.Version, r.req.Applied = p.Version, len(m.call.Applied)
-			r.req.Named, r.req.Print = named, asked
-			r.req.Listed = m.verdict == policy.Allowed
-			switch {
-			case named:
-				r.req.Key = m.key
-			case m.args.holds || p.Slots && m.takesSlots():
+			r.remember(named, asked)
+			if !named && (m.args.holds || p.Slots && m.takesSlots()) {
 				r.name()
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -30,6 +31,22 @@ import (
 // order.
 //
 // If both slots are in one group, the call is one step as before.
+//
+// # IDs
+//
+// Each group remembers its own step of a call with an ID, in a record like that of any call
+// with an ID (repeat.go). A repeat takes both steps again. A group with a record repeats its
+// answer. A group without one decides, for example the second group if the outcome of the
+// first attempt was unknown. So a call charges each group once.
+//
+// A denied step leaves no record. If the ceilings deny the call, the first leader cancels the
+// charge together with its record, so a repeat is a new call. Only the call that made the
+// charge cancels it, and only if no repeat has read the record: the ceilings may pass the
+// repeat, which then uses the charge.
+//
+// The record of the ceilings ends before the record at home. Otherwise, a new call with the
+// same ID would be charged at home, and the ceilings would take it for the old one. In the
+// last seconds of the record at home, a repeat gets TRYAGAIN.
 
 // part is the part of a policy's limits that a step decides.
 type part uint8
@@ -56,8 +73,9 @@ type twoCounts struct{ asked, cancelled, kept, unknown atomic.Uint64 }
 type TwoGroups struct {
 	// Asked counts the calls for which a second group was asked. Cancelled counts those
 	// whose first charge was given back. Kept counts those whose first charge stays
-	// although the call was denied, because this node has stopped leading. Unknown counts
-	// those that the second group may or may not have charged.
+	// although the call was denied, because this node has stopped leading, or because a
+	// repeat with the same ID may use the charge. Unknown counts those that the second
+	// group may or may not have charged.
 	Asked, Cancelled, Kept, Unknown uint64
 }
 
@@ -98,7 +116,7 @@ func (h *Homes) oneGroup(call *command.Call, p *policy.Policy, what string) bool
 }
 
 const (
-	errTwoHold        = "its calls have no ID and no hold"
+	errTwoHold        = "its calls have no hold: use RL.CHECK"
 	errTwoStep        = "check it outside of transactions and scripts"
 	errTwoDescriptors = "use RL.CHECK in place of RL.DESCRIPTORS"
 )
@@ -137,9 +155,11 @@ func (c *Checker) inTwo(call *command.Call, m *checkMemory, p *policy.Policy, of
 // decide makes the first step. It replies, or returns a function that makes the second step
 // and replies.
 func (x *twoCall) decide(c *Checker, call *command.Call, m *checkMemory) (then func()) {
-	first, a := firstStep{Limiter: call.Sess, sess: call.Sess}, new(answer)
+	first := &firstStep{charge: new(engine.Cancellable), answer: new(answer)}
+	a := first.answer
 	for try := 0; ; try++ {
-		p := c.matchNamed(call, m, c.setOf(call), x.name)
+		set := c.setOf(call)
+		p := c.matchNamed(call, m, set, x.name)
 		if p == nil || !c.homes.place(call, m, p) {
 			return nil
 		}
@@ -148,21 +168,45 @@ func (x *twoCall) decide(c *Checker, call *command.Call, m *checkMemory) (then f
 		if two {
 			m.part = homePart
 		}
-		call.Limits = &first
-		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Force: m.args.force, Anew: try > 0}, a)
+		second := func() {
+			switch told, ok := c.homes.askCeilings(call, m, group, first); {
+			case !ok:
+			case first.record != nil:
+				c.answerRepeated(call, m, first, told)
+			default:
+				x.answer(m, a)
+			}
+		}
+		call.Limits = call.Sess
+		if m.args.id != nil {
+			m.key = m.appendSlot(namedKey(m.key[:0], x.name, m.args.id))
+			asked := m.fingerprint()
+			found, ok := c.known(call, m, asked)
+			switch {
+			case !ok:
+				return nil
+			case found && m.record.Part && two:
+				first.repeats(m, p)
+				return second
+			case found && m.record.Part && m.verdict == policy.Denied: // by a list, after an edit
+			case found && c.renew(call, m, &m.record, set, p):
+				return nil
+			}
+			m.reserver.begin(call.Sess, call, m, p)
+			m.reserver.remember(true, asked)
+			m.reserver.req.Part, first.until = two, call.Now+p.Hold.Keep
+			call.Limits = &m.reserver
+		}
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Force: m.args.force, Anew: try > 0, Note: first.charge}, a)
 		switch {
 		case err == nil && two && m.verdict == policy.Decide && (a.ok || x.shows):
-			return func() {
-				if c.homes.askCeilings(call, m, group, &first.charge, a) {
-					x.answer(m, a)
-				}
-			}
+			return second
 		case err == nil && two && m.verdict == policy.Decide:
-			a.dropCeilings()
+			a.only(homePart)
 			x.answer(m, a)
 		case err == nil:
 			x.answer(m, a)
-		case try < 2 && errors.Is(err, engine.ErrStale):
+		case try < 2 && errors.Is(err, engine.ErrStale), try < repeatTries && errors.Is(err, engine.ErrRepeated):
 			continue
 		default:
 			m.fail(call, err)
@@ -171,58 +215,95 @@ func (x *twoCall) decide(c *Checker, call *command.Call, m *checkMemory) (then f
 	}
 }
 
-// firstStep takes the place of the session for the first step. It notes the charge.
+// firstStep is the outcome of the first step.
 type firstStep struct {
-	command.Limiter
-	sess   *engine.Session
-	charge engine.Cancellable
+	charge *engine.Cancellable
+	answer *answer
+	// record is that of an earlier call with the same ID, which made the first step; nil if
+	// this call has made it. until is when the record ends, engine time in ns.
+	record *reservation.Record
+	until  int64
 }
 
-// Check implements command.Limiter.
-func (f *firstStep) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
-	return f.charge.Check(f.sess, now, checks, o, out)
+// repeats makes f the first step of the earlier call whose record m has. p is matched with
+// the call.
+func (f *firstStep) repeats(m *checkMemory, p *policy.Policy) {
+	f.record, f.until = &m.record, m.until
+	r, applied := f.record, m.call.Applied
+	*f.answer = answer{policy: p, ok: true, reason: reasonOK, binding: -1, delay: r.First.Delay, applied: applied, each: make([]engine.Checked, len(applied))}
+	for i := range applied {
+		if applied[i].Limit.Name == r.First.Name {
+			f.answer.binding, f.answer.each[i].Decision = i, r.First.Decision
+		}
+	}
+}
+
+// answerRepeated replies a call whose first step an earlier call has made. If the ceilings
+// have decided it now, it counts for them.
+func (c *Checker) answerRepeated(call *command.Call, m *checkMemory, first *firstStep, told *ceilings) {
+	a := first.answer
+	f := heldFields{delay: a.delay, reason: a.reason, version: first.record.Version, applied: first.record.Applied, denied: !a.ok}
+	if a.binding >= 0 {
+		f.Decision, f.name = a.each[a.binding].Decision, a.applied[a.binding].Limit.Name
+	}
+	f.writeAlone(call)
+	call.Sync = durability(a.policy, m.args.sync)
+	if told.repeated {
+		return
+	}
+	call.Decided(a.ok)
+	a.only(ceilingPart)
+	if m.count(a) && c.denials.Listening() {
+		c.tellDenials(call.Now, a)
+	}
 }
 
 // askCeilings asks the group of the ceilings, and adds their part to the answer of the other
 // limits. After an error, which it has replied, it returns false.
-func (h *Homes) askCeilings(call *command.Call, m *checkMemory, group int, charge *engine.Cancellable, a *answer) bool {
-	counts := &h.two
+func (h *Homes) askCeilings(call *command.Call, m *checkMemory, group int, first *firstStep) (told *ceilings, ok bool) {
+	counts, a := &h.two, first.answer
 	if m.args.peek { // nothing is charged
 		counts = new(twoCounts)
 	}
 	counts.asked.Add(1)
-	reply, err := h.ask(group, m.ceilingArgs(a.policy))
-	var told ceilings
+	reply, err := h.ask(group, m.ceilingArgs(a.policy, first.until))
+	told = new(ceilings)
 	if err != nil || !told.read(&reply) {
 		counts.unknown.Add(1)
 		call.Host.Uncertain(call.W)
-		return false
+		return nil, false
 	}
 	call.Degraded = told.degraded
 	switch {
 	case told.refusal == "" && !a.ok: // the other limits have denied the call: see twoCall.shows
-		a.fill(&told)
-		return true
+		a.fill(told)
+		return told, true
 	case told.refusal == "" && told.ok:
-		a.join(&told)
-		return true
+		a.join(told)
+		return told, true
+	case first.record != nil && told.refusal != "": // the charge is not of this call
+		call.Error(told.refusal)
+		return nil, false
+	case first.record != nil:
+		a.join(told)
+		return told, true
 	}
 	// A call that the ceilings deny counts for limits that count all calls, unless one of the
 	// ceilings blocks the caller.
 	counted := told.refusal == "" && (told.reason != reasonPenalty || told.begun)
-	if err := charge.Cancel(call.Sess, call.Now, counted); err == nil {
+	if err := first.charge.Cancel(call.Sess, call.Now, counted); err == nil {
 		counts.cancelled.Add(1)
 	} else if counts.kept.Add(1); told.refusal != "" { // which would say that nothing is charged
 		call.Host.Uncertain(call.W)
-		return false
+		return nil, false
 	}
 	if told.refusal != "" {
 		call.Error(told.refusal)
-		return false
+		return nil, false
 	}
 	m.showDenied(call, a)
-	a.join(&told)
-	return true
+	a.join(told)
+	return told, true
 }
 
 // showDenied sets the answers of the first step's limits to what they are for a denied call.
@@ -240,14 +321,19 @@ func (m *checkMemory) showDenied(call *command.Call, a *answer) {
 	}
 }
 
-// ceilingArgs returns the RL.CEILING of a call.
-func (m *checkMemory) ceilingArgs(p *policy.Policy) [][]byte {
+// ceilingArgs returns the RL.CEILING of a call. until is when the record of its ID at home
+// ends.
+func (m *checkMemory) ceilingArgs(p *policy.Policy, until int64) [][]byte {
 	a := &m.args
 	args := [][]byte{
 		[]byte("RL.CEILING"), []byte(p.Name), strconv.AppendUint(nil, p.Version, 10), strconv.AppendInt(nil, command.Truth(a.printed), 10),
+		strconv.AppendInt(nil, until, 10),
 	}
 	args = append(args, a.pairs...)
 	args = append(args, []byte("COST"), strconv.AppendInt(nil, a.units, 10))
+	if a.id != nil {
+		args = append(args, []byte("ID"), a.id)
+	}
 	option := func(given bool, words ...string) {
 		for _, word := range words {
 			if given {
@@ -265,6 +351,9 @@ func (m *checkMemory) ceilingArgs(p *policy.Policy) [][]byte {
 
 // # RL.CEILING
 
+// ceilingPairs is how many arguments of RL.CEILING come before the attributes.
+const ceilingPairs = 5
+
 // ceiling is RL.CEILING: it decides the ceilings of a call whose other limits have passed.
 func (c *Checker) ceiling(call *command.Call) {
 	if !c.homes.Several() {
@@ -274,34 +363,81 @@ func (c *Checker) ceiling(call *command.Call) {
 	m := memory(call)
 	defer m.end()
 	version, err := strconv.ParseUint(string(call.Args[2]), 10, 64)
-	if err == nil {
-		err = m.args.parseNamed(call.Args[4:], false)
+	until, err2 := strconv.ParseInt(string(call.Args[4]), 10, 64)
+	if err = errors.Join(err, err2); err == nil {
+		err = m.args.parseNamed(call.Args[ceilingPairs:], false)
 	}
 	if err != nil {
 		call.Error(command.ErrSyntax.Error())
 		return
 	}
 	m.args.printed = string(call.Args[3]) == "1"
-	p := c.match(call, m, c.setOf(call))
-	if p == nil {
+	limits := call.Limits
+	defer func() { call.Limits = limits }()
+	for try := 0; ; try++ {
+		p := c.match(call, m, c.setOf(call))
+		if p == nil {
+			return
+		}
+		m.slot, m.homed = c.homes.ceilingIn(m.call, &m.home)
+		if p.Version != version {
+			call.Error(ErrChanging.Error())
+			return
+		}
+		if !c.homes.here(call, m) {
+			return
+		}
+		m.part = ceilingPart
+		if m.args.id != nil && !call.Degraded {
+			keep := until - idMargin - call.Now
+			if keep <= 0 {
+				call.Error(errIDEnds)
+				return
+			}
+			m.key = c.homes.ceilingKey(m.key[:0], call.Args[1], m)
+			asked := m.fingerprint()
+			found, ok := c.known(call, m, asked)
+			if !ok {
+				return
+			}
+			if found {
+				call.Sync = durability(p, m.args.sync)
+				writeCeilingsAgain(call, p, &m.record)
+				return
+			}
+			m.reserver.begin(limits, call, m, p)
+			m.reserver.remember(true, asked)
+			m.reserver.req.Keep = keep
+			call.Limits = &m.reserver
+		}
+		var a answer
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Force: m.args.force}, &a)
+		if errors.Is(err, engine.ErrRepeated) && try < repeatTries {
+			continue
+		}
+		if err != nil {
+			m.fail(call, err)
+			return
+		}
+		call.Sync = durability(p, m.args.sync)
+		a.writeCeilings(call)
 		return
 	}
-	m.slot, m.homed = c.homes.ceilingIn(m.call, &m.home)
-	if p.Version != version {
-		call.Error(ErrChanging.Error())
-		return
-	}
-	if !c.homes.here(call, m) {
-		return
-	}
-	m.part = ceilingPart
-	var a answer
-	if err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Force: m.args.force}, &a); err != nil {
-		m.fail(call, err)
-		return
-	}
-	call.Sync = durability(p, m.args.sync)
-	a.writeCeilings(call)
+}
+
+// idMargin is how much earlier the record of the ceilings ends than the record at home, in
+// ns. It is more than the difference between the clocks of two groups.
+const idMargin = 2 * int64(engine.MaxSlew)
+
+// errIDEnds is the error of a repeat when the records of its ID end.
+const errIDEnds = "TRYAGAIN the ID of the call ends now"
+
+// ceilingKey appends the key of the record of a call with an ID. It names the slots of the
+// ceilings and of the home, because each home has IDs of its own.
+func (h *Homes) ceilingKey(b, name []byte, m *checkMemory) []byte {
+	b = m.appendSlot(namedKey(b, name, m.args.id))
+	slot, ok := h.slotIn(m.call, &m.home)
+	return appendSlot(b, slot, ok)
 }
 
 // ceilingHome returns the slot of an RL.CEILING.
@@ -310,7 +446,7 @@ func (h *Homes) ceilingHome(args [][]byte) (slot uint16, ok bool) {
 	p := set.Policy(args[1])
 	x := h.borrow()
 	defer h.giveBack(x)
-	if p == nil || len(args) < 4 || x.args.parseNamed(args[4:], false) != nil {
+	if p == nil || len(args) < ceilingPairs || x.args.parseNamed(args[ceilingPairs:], false) != nil {
 		return 0, false
 	}
 	x.call.SetHome(p, x.args.pairs, string(args[3]) == "1")
@@ -319,7 +455,7 @@ func (h *Homes) ceilingHome(args [][]byte) (slot uint16, ok bool) {
 
 // ceilingHeadless returns how an RL.CEILING is answered without a leader.
 func (c *Checker) ceilingHeadless(args [][]byte) command.Headless {
-	h := c.headless(append([][]byte{args[0], args[1]}, args[min(4, len(args)):]...))
+	h := c.headless(append([][]byte{args[0], args[1]}, args[min(ceilingPairs, len(args)):]...))
 	h.NoShare = false
 	return h
 }
@@ -333,6 +469,7 @@ type ceilings struct {
 	delay    int64
 	begun    bool
 	degraded bool
+	repeated bool // the answer is that of an earlier call with the same ID
 	each     []ceilingAnswer
 }
 
@@ -344,7 +481,7 @@ type ceilingAnswer struct {
 
 // Numbers of fields in the reply of RL.CEILING: before the limits, and of each limit.
 const (
-	ceilingHead = 6
+	ceilingHead = 7
 	ceilingEach = 9
 )
 
@@ -357,26 +494,50 @@ func (a *answer) writeCeilings(call *command.Call) {
 			n++
 		}
 	}
-	w.Array(ceilingHead + ceilingEach*n)
 	binding := -1
 	if a.binding >= 0 {
 		binding = a.applied[a.binding].Limit.Index
 	}
+	a.writeCeilingHead(call, n, binding, false)
+	for i := range a.applied {
+		if l := a.applied[i].Limit; l.Ceiling {
+			writeCeiling(w, l.Index, &a.each[i])
+		}
+	}
+}
+
+// writeCeilingHead writes the fields before n limits.
+func (a *answer) writeCeilingHead(call *command.Call, n, binding int, repeated bool) {
+	w := call.W
+	w.Array(ceilingHead + ceilingEach*n)
 	w.BulkString(a.reason)
-	for _, v := range [...]int64{command.Truth(a.ok), int64(binding), a.delay, command.Truth(a.begun), command.Truth(call.Degraded)} {
+	for _, v := range [...]int64{
+		command.Truth(a.ok), int64(binding), a.delay, command.Truth(a.begun), command.Truth(call.Degraded), command.Truth(repeated),
+	} {
 		w.Int(v)
 	}
-	for i := range a.applied {
-		l, d := a.applied[i].Limit, &a.each[i]
-		if !l.Ceiling {
-			continue
-		}
-		for _, v := range [...]int64{
-			int64(l.Index), command.Truth(d.OK), command.Truth(d.Over), d.Allowed, d.Limit, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay,
-		} {
-			w.Int(v)
+}
+
+func writeCeiling(w *resp.Writer, index int, d *engine.Checked) {
+	for _, v := range [...]int64{
+		int64(index), command.Truth(d.OK), command.Truth(d.Over), d.Allowed, d.Limit, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay,
+	} {
+		w.Int(v)
+	}
+}
+
+// writeCeilingsAgain replies what the ceilings answered when the call was made: the limit
+// that stands for them, if the policy still has it.
+func writeCeilingsAgain(call *command.Call, p *policy.Policy, r *reservation.Record) {
+	a := answer{ok: true, reason: reasonOK, delay: r.First.Delay}
+	for i := range p.Limits {
+		if p.Limits[i].Name == r.First.Name {
+			a.writeCeilingHead(call, 1, i, true)
+			writeCeiling(call.W, i, &engine.Checked{Decision: r.First.Decision})
+			return
 		}
 	}
+	a.writeCeilingHead(call, 0, -1, true)
 }
 
 // read reads the reply of RL.CEILING. It returns false if the reply does not say whether the
@@ -391,7 +552,7 @@ func (x *ceilings) read(r *resp.Reply) bool {
 		return false
 	}
 	x.reason, x.ok, x.binding = e[0].Str, e[1].Int != 0, int(e[2].Int)
-	x.delay, x.begun, x.degraded = e[3].Int, e[4].Int != 0, e[5].Int != 0
+	x.delay, x.begun, x.degraded, x.repeated = e[3].Int, e[4].Int != 0, e[5].Int != 0, e[6].Int != 0
 	for e = e[ceilingHead:]; len(e) > 0; e = e[ceilingEach:] {
 		x.each = append(x.each, ceilingAnswer{int(e[0].Int), engine.Checked{Over: e[2].Int != 0, Decision: algo.Decision{
 			OK: e[1].Int != 0, Allowed: e[3].Int, Limit: e[4].Int, Remaining: e[5].Int, RetryAfter: e[6].Int, ResetAfter: e[7].Int, Delay: e[8].Int,
@@ -426,12 +587,12 @@ func (a *answer) join(x *ceilings) {
 	}
 }
 
-// dropCeilings removes the ceilings, which were not asked.
-func (a *answer) dropCeilings() {
+// only removes the limits of the other part, which was not asked now.
+func (a *answer) only(part part) {
 	applied, each, binding := a.applied, a.each, a.binding
 	a.applied, a.each, a.binding = nil, nil, -1
 	for i := range applied {
-		if l := &applied[i]; l.Limit.Ceiling && !l.Missing {
+		if l := &applied[i]; !part.has(l.Limit) && !(l.Missing && part == homePart) {
 			continue
 		}
 		if i == binding {
