@@ -239,6 +239,9 @@ func (p *inPayload) SetSystem(k effects.SystemKey, _ []byte) {
 	}
 }
 
+// GroupOf returns the group of a key.
+func GroupOf(key string, groups int) int { return partition.GroupOf(slotOf([]byte(key)), groups) }
+
 // slotOf returns a key's hash slot, computed apart from the server: CRC16 (XMODEM) of the hash tag, or of the key.
 func slotOf(key []byte) uint16 {
 	if _, tag, found := bytes.Cut(key, []byte("{")); found {

@@ -91,9 +91,14 @@ func (r *Run) slack() float64 {
 // needless is what an election costs that a busy machine has caused: the time until there is a leader again.
 const needless = 2 * time.Second
 
-// liveness is what the run may cost: what the scenario states, and elections for which a busy machine had no time.
+// liveness is what the run may cost: what the scenario states, and elections for which a busy machine had no time. With
+// several groups, a call waits behind the calls of its connection that belong to a lost group. One group would have
+// refused all of them.
 func (r *Run) liveness() oracle.LivenessBounds {
 	b := r.Scenario.Live.of(r.Mode)
+	if r.cluster != nil && r.cluster.Groups > 1 {
+		b.Late += b.Refused
+	}
 	if r.busy() && r.unforeseen > 0 {
 		b.Refused += (time.Duration(r.unforeseen) * needless).Seconds() / max(r.history.Length.Seconds(), 1)
 		b.Unknown += b.Refused / 10
