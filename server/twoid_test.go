@@ -190,7 +190,7 @@ func TestIDsOfTwoGroupsAtRandom(t *testing.T) {
 	one.set(t, "pay", policy)
 	c, oracle := dial(t, x.home.addr), dial(t, one.addr)
 	far := homesOf(3)[1]
-	type state struct{ home, ceiling, passed bool }
+	type state struct{ home, ceiling bool }
 	passes, denials, unknown := 0, 0, 0
 	for day := range 4 {
 		ids := map[string]*state{}
