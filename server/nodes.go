@@ -76,8 +76,8 @@ func (o *outboxes) tell(k pubsub.Kind, channel string, message []byte) {
 	}
 }
 
-// told implements pubsub.Config.Told. A transaction on a stream is that of a client, whose
-// node has forwarded it here.
+// told implements pubsub.Config.Told: it reports whether another node's outbox has sent the
+// command. A transaction on a stream is different: a client's node has forwarded it.
 func (o *outboxes) told(call *command.Call) bool {
 	c, ok := call.Host.(*conn)
 	return ok && c.relayed && !call.InExec

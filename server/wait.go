@@ -17,12 +17,13 @@ import (
 // node compares terms. WAIT answers 0 if a leader of another term may have decided an
 // earlier command of the connection.
 //
-// The node keeps one number for this, because an idle connection must be small. Server.terms
-// rises whenever a term of any partition changes (partition.SeeTerm). conn.since is the value
-// at the connection's first command since its last WAIT. If the values are equal when WAIT
-// has its answer, no term has changed meanwhile. The value is read before the roles of the
-// batch are read, and before a frame's term is compared. So a change at any moment is found.
-// A change of an idle partition also counts: WAIT may answer 0 although nothing is lost.
+// The node keeps only one number for each connection, because an idle one must be small.
+// Server.terms rises whenever a term of any partition changes (partition.SeeTerm).
+// conn.since is the value at the connection's first command since its last WAIT. If the
+// values are equal when WAIT has its answer, no term has changed meanwhile. The value is
+// read before the roles of the batch are read, and before a frame's term is compared. So no
+// change is missed. A change of an idle partition also counts: WAIT may answer 0 although
+// nothing is lost.
 //
 // Some answers come from a leader of another term than the last one: a leader that does not
 // know yet that it was replaced, or a leader of an older version, which does not tell its
@@ -30,11 +31,12 @@ import (
 // policy, which no leader has decided.
 //
 // A leader tells the term of a stream in its reply to HELLO (conn.term). In another term it
-// refuses the stream's commands, until the other node greets it again. A node that does not
-// decide tells 0; it refuses nothing if it becomes leader, but WAIT answers 0.
+// refuses the stream's commands, until the other node sends HELLO again. A node that does not
+// lead tells 0. If it becomes the leader, it refuses nothing on this stream, but WAIT
+// answers 0.
 //
-// The record begins anew when WAIT has answered at least 1, or has answered 0 because of a
-// change. After another 0, such as a timeout, the record goes on.
+// conn.since begins anew after WAIT has answered at least 1, or 0 because of a change. After
+// a 0 for another reason, such as a timeout, conn.since stays.
 
 // termsLost is the value of conn.since if WAIT must answer 0.
 const termsLost = math.MaxUint64
@@ -54,8 +56,8 @@ func (c *conn) noteAnswered(f *frame) {
 	}
 }
 
-// confirm returns the answer of a WAIT that has counted have nodes. over reports that the
-// record since begins anew.
+// confirm returns the answer of a WAIT that has counted have nodes. over reports whether
+// conn.since, whose value is since, begins anew.
 func (s *Server) confirm(since uint64, have int64) (answer int64, over bool) {
 	if since != s.terms.Load() {
 		return 0, true

@@ -42,8 +42,8 @@ func (p *Partition) SeeTerm(term uint64) uint64 {
 	return term
 }
 
-// AwaitReplicas does the same as the method of Replication. It returns 0 if another term
-// than this node's has had a leader since.
+// AwaitReplicas calls Replication.AwaitReplicas. It returns 0 if a term after this node's own
+// has had a leader meanwhile.
 func (p *Partition) AwaitReplicas(ctx context.Context, n int) int {
 	have := p.Replication.AwaitReplicas(ctx, n)
 	if have == 0 {

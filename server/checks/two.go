@@ -106,7 +106,7 @@ func (m *matched) meetsCeilings() bool {
 }
 
 // oneGroup replies an error and returns false if a call of the policy may need two groups.
-// what says what such a call cannot be.
+// what ends the error: it says what to do instead.
 func (h *Homes) oneGroup(call *command.Call, p *policy.Policy, what string) bool {
 	if !h.Several() || !p.Ceilings || call.Degraded {
 		return true
@@ -129,8 +129,8 @@ type twoCall struct {
 	shows  bool // asks the second group even if the first one denies the call
 }
 
-// inTwo runs a call that needs two groups. p is its policy. of returns what differs between
-// commands, for the call that it is given.
+// inTwo runs a call of policy p that may need two groups. of returns the parts that differ
+// between commands; its argument is the call to run.
 func (c *Checker) inTwo(call *command.Call, m *checkMemory, p *policy.Policy, of func(call *command.Call) twoCall) {
 	call.Sync = durability(p, m.args.sync)
 	call.Host.Aside(call, func(call *command.Call) func() {
@@ -238,8 +238,8 @@ func (f *firstStep) repeats(m *checkMemory, p *policy.Policy) {
 	}
 }
 
-// answerRepeated replies a call whose first step an earlier call has made. If the ceilings
-// have decided it now, it counts for them.
+// answerRepeated replies to a call whose first step an earlier call has made. If the
+// ceilings have decided only now, it counts their decision.
 func (c *Checker) answerRepeated(call *command.Call, m *checkMemory, first *firstStep, told *ceilings) {
 	a := first.answer
 	f := heldFields{delay: a.delay, reason: a.reason, version: first.record.Version, applied: first.record.Applied, denied: !a.ok}
@@ -306,7 +306,7 @@ func (h *Homes) askCeilings(call *command.Call, m *checkMemory, group int, first
 	return told, true
 }
 
-// showDenied sets the answers of the first step's limits to what they are for a denied call.
+// showDenied makes the first step's answers those of a denied call.
 func (m *checkMemory) showDenied(call *command.Call, a *answer) {
 	for j := range m.checks {
 		if x := &m.checks[j]; x.CountAll && !m.args.peek { // it has counted
@@ -429,7 +429,7 @@ func (c *Checker) ceiling(call *command.Call) {
 // ns. It is more than the difference between the clocks of two groups.
 const idMargin = 2 * int64(engine.MaxSlew)
 
-// errIDEnds is the error of a repeat when the records of its ID end.
+// errIDEnds is the error of a repeat in the last idMargin of its ID's record at home.
 const errIDEnds = "TRYAGAIN the ID of the call ends now"
 
 // ceilingKey appends the key of the record of a call with an ID. It names the slots of the

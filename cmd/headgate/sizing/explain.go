@@ -43,8 +43,8 @@ func ifCluster(l *Load, s string) string {
 	return s
 }
 
-// Formulas returns how the figures of Plan come about. In them, one cluster has one share of
-// keys and rate.
+// Formulas returns the formulas of the figures in Plan. They are about one cluster, with its
+// share of the keys and the rate.
 func (e *Estimate) Formulas() []Line {
 	l, p := &e.Load, e.part()
 	decision := perCall + perPipeline/float64(l.Pipeline)

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Coefficients of processors, batches and networks. They are from
-// the loads in bench/results/size/results.json that are no checks, and a test derives them
-// from there again. Times are seconds of one core.
+// Coefficients of processors, batches and networks. They come from the loads in
+// bench/results/size/results.json, without those that check the predictions. A test derives
+// them from this file again. Times are seconds of one core.
 const (
 	perCall     = 0.69e-6 // a decision
 	perPipeline = 6.7e-6  // the calls that a client sends together: one read and one write
 
 	idleAlone = 0.010  // cores of an idle server without a cluster
 	idleNode  = 0.033  // of an idle node with one group
-	idleGroup = 0.0052 // of each further group
+	idleGroup = 0.0052 // of each further group of such a node
 
 	leadBatch   = 0.38e-3 // a batch: on its leader with two followers, and on a follower
 	followBatch = 0.26e-3
 	leadKey     = 0.67e-6 // a changed key in a batch, on the same nodes
 	followKey   = 0.45e-6
 
-	asyncPause = 20e-3 // seconds of a batch; the next one begins with the next call
+	asyncPause = 20e-3 // seconds that a batch takes; the group's next one begins with the next call
 	syncPause  = 0.81e-3
-	syncGroup  = 0.75e-3 // more for each further group
+	syncGroup  = 0.75e-3 // what each further group adds
 
 	processNode  = 87e6  // bytes of a node with one group and hardly any keys
 	processGroup = 9.8e6 // of each further group
@@ -48,7 +48,7 @@ const (
 
 	processAlone = 43.7e6 // bytes of a server without a cluster and without keys
 	processTable = 1.01   // bytes of the process for each byte of the table
-	heapGrowth   = 1.5    // the same of a node: its heap grows by half between collections
+	heapGrowth   = 1.5    // the same for a node of a cluster: its heap grows by half between collections
 	cachedLog    = 512    // entries of the log that a group keeps in memory, of at most maxEntry
 	maxEntry     = 256 << 10
 	groupLog     = 384e6 // bytes of a group's log on disk: snapshot-log-size, and 128 MB
@@ -64,7 +64,7 @@ const Headroom = 2
 // memoryShare is the default of maxmemory, as a share of the machine's memory.
 const memoryShare = 0.6
 
-// Load is what callers ask for, and of which servers.
+// Load is what callers ask for, and the kind of servers that they ask.
 type Load struct {
 	Keys      float64 `json:"keys"`
 	Rate      float64 `json:"decisions_per_second"`
@@ -101,11 +101,11 @@ func (l *Load) Check() error {
 	return nil
 }
 
-// Estimate is what a Load needs. What has no other unit is of the busiest node.
+// Estimate is what a Load needs. A field that names nothing else is of one node, the busiest.
 type Estimate struct {
 	Load     Load `json:"load"`
 	Clusters int  `json:"clusters"`
-	// Busiest and Cluster are cores in use: of the busiest node, and of a cluster's nodes.
+	// Busiest and Cluster are cores in use: on the busiest node, and on all nodes of a cluster.
 	Busiest float64 `json:"busiest_node_cores"`
 	Cluster float64 `json:"cluster_cores"`
 	Table   float64 `json:"table_bytes"`
@@ -179,8 +179,9 @@ func (l *Load) pause() float64 {
 	return asyncPause
 }
 
-// wait returns how many calls the clients make between two that begin batches of one group. A
-// client sends together what one node decides, so that goes to all groups that the node leads.
+// wait returns the calls that clients make after a batch of a group has ended, until one of
+// them begins the group's next batch. A client sends all calls for one node together, so they
+// reach all groups that this node leads.
 func (l *Load) wait() float64 {
 	return max(float64(l.Pipeline*min(l.Groups, l.Nodes)), float64(l.Groups))
 }
@@ -191,7 +192,8 @@ func effect(l *Load) float64 {
 	return float64(l.KeyBytes) + effectHead + 8*float64(words[l.Algorithm]-1)
 }
 
-// proposer returns which part of its time the goroutine is busy that makes a group's batches.
+// proposer returns the part of its time for which the goroutine that makes a group's batches
+// is busy.
 func (e *Estimate) proposer() float64 {
 	p := e.part()
 	return p.batches * p.batchKeys * cutKey

@@ -97,7 +97,7 @@ type row struct {
 	Between  float64 `json:"bytes_between_nodes_per_decision"`
 }
 
-// keysPerSecond returns the keys of all batches.
+// keysPerSecond returns the changed keys per second, in the batches of all groups.
 func (r *row) keysPerSecond() float64 { return r.Rate * r.Log / (20 + effectHead) }
 
 // TestCoefficients derives the coefficients again from the loads that were measured for
