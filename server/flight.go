@@ -18,7 +18,8 @@ import (
 // While a flight gathers, the connection also runs commands that this node decides. The
 // flight keeps their replies, because replies leave in the order of commands. So the order
 // of replies is kept, and the order of commands on each key. Commands on different keys may
-// run in another order, as if several clients had sent them.
+// run in another order, as if several clients had sent them. With CLIENT TRACKING, commands
+// that read here do not join a flight: an invalidation must not come before the reply.
 //
 // Only commands with a slot may be in a flight of several portions. Each other command,
 // such as RL.POLICY SET or SCRIPT LOAD, may change what later commands mean. It waits for
@@ -70,7 +71,7 @@ func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 		return false
 	}
 	elsewhere := l.mode&modeElsewhere != 0
-	if elsewhere && c.sendsAway(cmd) {
+	if elsewhere && c.sendsAway(cmd) || !elsewhere && (c.mode|l.mode)&modeTracking != 0 && cmd.Flags&command.Readonly != 0 {
 		return false
 	}
 	f := fl.frame(l.at)

@@ -148,6 +148,54 @@ func TestCommandsOfAFlightMayBePaused(t *testing.T) {
 	require.Equal(t, ":1\r\n:1\r\n:2\r\n+PONG\r\n", m.landed(t))
 }
 
+// An invalidation comes after its reply and before the next one, as in a server of one group,
+// also while a flight is under way.
+func TestTrackingOfAPipelineOverGroups(t *testing.T) {
+	for name, read := range map[string]string{
+		"a fast command": "GET " + low,
+		"a job":          "EXISTS" + strings.Repeat(" "+low, 3000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := startGroups(t, Config{HandoverWait: patience}, partition.Leading, partition.Handover)
+			two := startGroups(t, Config{}, partition.Following, partition.Leading)
+			_, alone := startServer(t, Config{})
+			var got [2][]any
+			for i, addr := range []string{alone, one.addr} {
+				c := dial(t, addr)
+				c.call("HELLO 3")
+				require.Equal(t, "OK", c.call("CLIENT TRACKING on"))
+				c.send("INCR " + high + "\r\n" + read + "\r\nINCR " + low + "\r\nECHO end\r\n")
+				if addr == one.addr {
+					other := dial(t, addr)
+					eventually(t, "the pipeline waits for a leader", func() bool {
+						return !strings.Contains(other.call("CLIENT LIST").(string), "cmd=client|tracking")
+					})
+					one.follow(1, two)
+				}
+				for len(got[i]) < 5 {
+					got[i] = append(got[i], c.reply())
+				}
+			}
+			require.Equal(t, got[0], got[1])
+		})
+	}
+}
+
+// A client with BCAST learns what others read after they have their replies.
+func TestBroadcastsOfAFlightWaitForItsReplies(t *testing.T) {
+	groups, s, m, keys := flying(t, Config{})
+	watcher := newMachine(s)
+	watcher.feed("HELLO 3\r\nCLIENT TRACKING on BCAST\r\n")
+	watcher.take()
+	m.feed(fmt.Sprintf("INCR %s\r\nINCR %s\r\nGET %[2]s\r\n", keys[1], keys[0]))
+	watcher.lane.runPosts()
+	require.Empty(t, watcher.take())
+	groups[1].become(partition.Leading)
+	require.Equal(t, ":1\r\n:1\r\n$1\r\n1\r\n", m.landed(t))
+	watcher.lane.runPosts()
+	require.Contains(t, watcher.take(), "invalidate")
+}
+
 // A flight is bounded, also in what this node answers.
 func TestFlightsAreBounded(t *testing.T) {
 	_, _, m, keys := flying(t, Config{})
