@@ -1,10 +1,15 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -77,4 +82,59 @@ func TestConnectionsToTheNextLeader(t *testing.T) {
 	_, err = third.prepared(t.Context(), json.RawMessage(`[]`))
 	require.ErrorContains(t, err, opPrepare)
 	require.Equal(t, partition.Following, third.Role())
+}
+
+// All groups of a node together make a few connections to a node at a time. A node that does
+// not answer holds up no connection to another node.
+func TestFewConnectionsAreMadeAtOnce(t *testing.T) {
+	t.Parallel()
+	var hang atomic.Bool
+	var now, most atomic.Int32
+	all := openGroups(t, 3, 3, homeAfter, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			if !hang.Load() {
+				return dial(ctx, addr)
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			for {
+				if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})
+	var groups []*rig
+	leader := leading(t, all[0])
+	from := all[0][0]
+	if from == leader {
+		from = all[0][1]
+	}
+	for _, g := range all {
+		leading(t, g)
+		for _, r := range g {
+			if r.node == from.node && r.Role() == partition.Following {
+				groups = append(groups, r)
+			}
+		}
+	}
+	hang.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 60 {
+		for _, r := range groups {
+			wg.Go(func() {
+				_, err := r.DialLeader(ctx)
+				assert.Error(t, err)
+			})
+		}
+	}
+	wg.Wait()
+	hang.Store(false)
+	// Each of the two other nodes, and a few of Raft and of the polls.
+	require.Less(t, most.Load(), int32(2*dialsAtOnce+40))
 }

@@ -27,6 +27,7 @@ type Node struct {
 	cfg    Config
 	log    *slog.Logger
 	mux    *peer.Mux
+	dials  dials
 	groups []*Group
 
 	started   time.Time

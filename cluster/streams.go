@@ -16,6 +16,37 @@ import (
 // node that is leader itself has no connections to count.
 const leastAhead = 4
 
+// dialsAtOnce bounds the connections to one node that are being made at a time. When many
+// groups have lost their leader, their carriers want hundreds of connections. The other node
+// could not complete the handshakes in time, and it would also drop those of Raft.
+const dialsAtOnce = 8
+
+// dials bounds the connections that are being made to each address.
+type dials struct {
+	mu sync.Mutex
+	to map[string]chan struct{}
+}
+
+// begin waits until another connection to addr may be made. The caller then calls end.
+func (d *dials) begin(ctx context.Context, addr string) (end func(), err error) {
+	d.mu.Lock()
+	places := d.to[addr]
+	if places == nil {
+		if d.to == nil {
+			d.to = make(map[string]chan struct{})
+		}
+		places = make(chan struct{}, dialsAtOnce)
+		d.to[addr] = places
+	}
+	d.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // streams holds the connections on which this node forwards commands. The connections to
 // the next leader are opened before it becomes leader, because commands wait for it.
 type streams struct {
@@ -137,6 +168,11 @@ func (g *Group) DialNode(ctx context.Context, id string) (net.Conn, error) {
 
 // dial connects to another node's server.
 func (g *Group) dial(ctx context.Context, addr string) (net.Conn, error) {
+	end, err := g.node.dials.begin(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	return g.node.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: g.id, Cluster: g.raft.ClusterID()}, addr)
 }
 
