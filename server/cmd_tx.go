@@ -164,6 +164,7 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 	} else {
 		err = step.Commit()
 	}
+	l.queued.EndStep(!moves && err == nil)
 	if moves || err != nil {
 		c.w.B = c.w.B[:min(start, len(c.w.B))]
 		l.call.Outcome = command.Outcome{}

@@ -51,11 +51,14 @@ type Call struct {
 	InExec bool
 	// Movable reports that the call is part of a step whose effects can be undone, so that
 	// the step can run again on a worker. A handler with too much work for a loop then sets
-	// Moves, replies nothing, and returns.
+	// Moves, replies nothing, and returns. What cannot be undone goes to Later.
 	Movable bool
 	// OnWorker reports that the call runs on a worker. It may take long, and must not call
 	// Host.Block.
 	OnWorker bool
+	// later holds what the step does at its end, and laterEntries the work of that; see Later.
+	later        []func()
+	laterEntries int
 
 	Outcome
 }
@@ -98,6 +101,28 @@ func (c *Call) Decided(ok bool) {
 	} else {
 		c.Denied++
 	}
+}
+
+// Later is for a call of a step that can move to a worker. It keeps do, which cannot be
+// undone, until the step ends. entries is the work of do, counted as in Long. If all work
+// of the step's end is too much for a loop, the step moves to a worker.
+func (c *Call) Later(entries int, do func()) {
+	if c.laterEntries += entries; c.laterEntries > InlineEntries {
+		c.Moves = true
+		return
+	}
+	c.later = append(c.later, do)
+}
+
+// EndStep runs what Later has kept, in order, if the step has committed. Otherwise it drops
+// it.
+func (c *Call) EndStep(committed bool) {
+	for _, do := range c.later {
+		if committed {
+			do()
+		}
+	}
+	c.later, c.laterEntries = nil, 0
 }
 
 // heldTogether is the most keys that a command isolates at a time. More would block too

@@ -187,6 +187,10 @@ func (h *Hub) handlePublish(call *command.Call, k Kind) {
 		call.Error(msg)
 		return
 	}
+	if call.Movable {
+		h.publishLater(call, k, channel)
+		return
+	}
 	everywhere := h.tell != nil && !h.told(call)
 	publish := func(w *resp.Writer, message []byte) {
 		receivers, err := h.Publish(k, channel, message)
@@ -206,6 +210,24 @@ func (h *Hub) handlePublish(call *command.Call, k Kind) {
 	message := append([]byte(nil), call.Args[2]...)
 	call.Host.Block(call, len(message), func(w *resp.Writer) { publish(w, message) })
 }
+
+// publishLater is PUBLISH or SPUBLISH in a transaction that can move to a worker. The
+// message is sent when the transaction has committed. The reply counts the subscribers
+// of now.
+func (h *Hub) publishLater(call *command.Call, k Kind, channel string) {
+	if call.Moves = h.wide(k, channel); call.Moves {
+		return
+	}
+	receivers := h.Receivers(k, channel)
+	call.W.Int(int64(receivers))
+	if message := call.Args[2]; h.Reaches(receivers) { // the transaction owns the message
+		call.Later(messageEntries+receivers+len(message)/command.BytesOfEntry, func() { h.PublishAll(k, channel, message) })
+	}
+}
+
+// messageEntries is the work to send a message, without its bytes and receivers, in the
+// unit of command.InlineEntries.
+const messageEntries = 10
 
 // listsChannels is PUBSUB CHANNELS and SHARDCHANNELS.
 func (h *Hub) listsChannels(k Kind) command.Handler {

@@ -149,7 +149,8 @@ func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 }
 
 // publish replies how many subscribers of this node would get a message. If there may be
-// any on some node, it keeps the message until the script ends.
+// any on some node, it keeps the message until the script ends. A transaction's own bounds
+// suffice for its messages.
 func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
 	msg := r.of.cfg.Hub.Refusal(channel)
@@ -157,14 +158,14 @@ func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	case msg != "":
 		r.call.Error(msg)
 		return nil
-	case len(r.messages) == maxMessages:
+	case r.tx == nil && len(r.messages) == maxMessages:
 		r.call.Error("ERR at most 1024 messages from one script")
 		return nil
 	}
 	receivers := r.of.cfg.Hub.Receivers(k, channel)
 	switch {
 	case !r.of.cfg.Hub.Reaches(receivers):
-	case r.posted > 0 && r.posted+size > r.of.cfg.MaxMessages:
+	case r.tx == nil && r.posted > 0 && r.posted+size > r.of.cfg.MaxMessages:
 		r.call.Error(errMessages)
 		return nil
 	case r.bounds.time == loopTime && r.posted+size > loopMessages:
