@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // withOther adds a node n2 to the cluster of n1, and returns what n1 dials.
@@ -49,20 +54,81 @@ func TestMessagesAreSentOnOnce(t *testing.T) {
 
 // What waits for a node that does not read is bounded in bytes, and its memory comes back.
 func TestMessagesForOtherNodesAreBounded(t *testing.T) {
-	n := startNode(t, partition.Leading, Config{OutputBufferSoft: 1 << 10, OutputBufferLimit: 64 << 10})
+	n := startNode(t, partition.Leading, Config{})
 	conns := n.withOther()
 	c := dial(t, n.addr)
-	text := strings.Repeat("x", 10_000)
+	text := encode("PUBLISH", "a", strings.Repeat("x", mib))
 	before := n.memory.Total()
 	for range 20 {
-		c.do("PUBLISH a "+text, ":0\r\n")
+		c.send(text)
+		c.expect(":0\r\n")
 	}
-	require.EqualValues(t, 14, n.Stats().PublishDropped, "six fit")
-	require.Less(t, n.memory.Total()-before, int64(80<<10))
+	require.EqualValues(t, 13, n.Stats().PublishDropped, "seven fit")
+	require.GreaterOrEqual(t, n.memory.Total()-before, int64(7*mib))
+	large := make([]byte, 9*mib)
+	allocated := allocatedBytes()
+	for range 100 {
+		n.others.tell(pubsub.Channels, "a", large)
+	}
+	require.Less(t, allocatedBytes()-allocated, uint64(100*mib), "what no node gets is not copied")
+	n.fakeCluster.set(func(f *fakeCluster) { f.dialNode = nil })
 	(<-conns).Close()
-	eventually(t, "the messages to be dropped", func() bool { return n.Stats().PublishDropped == 20 })
+	eventually(t, "the messages to be dropped", func() bool { return n.Stats().PublishDropped == 120 })
+	eventually(t, "the memory is back", func() bool { return n.memory.Total() <= before+1<<10 })
+	conns = n.withOther()
+	n.others.tell(pubsub.Channels, "a", large)
+	n.others.tell(pubsub.Channels, "a", large)
+	require.EqualValues(t, 121, n.Stats().PublishDropped, "a large message fits if no other waits")
+	(<-conns).Close()
+	eventually(t, "it to be dropped", func() bool { return n.Stats().PublishDropped == 122 })
 	n.fakeCluster.set(func(f *fakeCluster) { f.dialNode = nil })
 	c.do("PUBLISH a b", ":0\r\n")
-	eventually(t, "the node does not answer", func() bool { return n.Stats().PublishDropped == 21 })
+	eventually(t, "the node does not answer", func() bool { return n.Stats().PublishDropped == 123 })
 	eventually(t, "the memory is back", func() bool { return n.memory.Total() <= before+1<<10 })
+}
+
+// Messages for a node that does not read take only memory that no client needs.
+func TestMessagesForOtherNodesCloseNoClients(t *testing.T) {
+	const bound, message = 8 * mib, 256 << 10
+	n := startNode(t, partition.Leading, Config{Runtime: Runtime{ClientMemory: bound}})
+	n.withOther()
+	for range 2 * bound / message {
+		n.others.tell(pubsub.Channels, "a", make([]byte, message))
+	}
+	full := n.Stats().PublishDropped
+	require.LessOrEqual(t, n.memory.Total(), int64(bound))
+	require.Greater(t, n.memory.Total(), int64(bound-2*message))
+	c := dial(t, n.addr)
+	c.do("MULTI", "+OK\r\n")
+	for range 12 {
+		c.send(encode("ECHO", strings.Repeat("x", message)))
+		c.expect("+QUEUED\r\n")
+	}
+	require.Len(t, c.call("EXEC"), 12)
+	require.Zero(t, n.Stats().MemoryKills)
+	require.Greater(t, n.Stats().PublishDropped, full)
+}
+
+// A slow link has time for a large message and for the next ones. If it ends, only what was
+// not sent is dropped.
+func TestASlowNodeGetsALargeMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const chunks = 30
+		here, there := net.Pipe()
+		defer time.Sleep(time.Hour) // until the reader ends
+		defer there.Close()
+		conn := &nodeConn{Conn: here}
+		b := &outbox{conn: conn, out: bufio.NewWriterSize(conn, 16<<10), gone: make(chan struct{})}
+		go func() {
+			for range chunks + 1 {
+				time.Sleep(outboxWrite - time.Second)
+				_, _ = io.ReadFull(there, make([]byte, outboxChunk))
+			}
+		}()
+		began := time.Now()
+		sent, err := new(outboxes).send(b, [][]byte{make([]byte, chunks*outboxChunk), make([]byte, outboxChunk/2), make([]byte, outboxChunk)})
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, 2, sent)
+		require.Greater(t, time.Since(began), chunks*(outboxWrite-time.Second))
+	})
 }

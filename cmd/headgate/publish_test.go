@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,4 +127,58 @@ func TestMessagesReachAllNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node that stands still costs the clients of other nodes nothing: messages for it are
+// dropped and counted. When it goes on, it gets messages again.
+func TestAStoppedNodeClosesNoClients(t *testing.T) {
+	notUnderRace(t)
+	t.Parallel()
+	c := startCluster(t, 3, "--maxmemory-clients=32mb")
+	leader := c.leader(t)
+	stopped := c.followers(leader)[0]
+	require.Eventually(t, func() bool { return stopped.status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
+	sub := dial(t, "tcp", stopped.redis)
+	require.NoError(t, sub.SetDeadline(time.Now().Add(3*waitLimit)))
+	require.Equal(t, "*3", sub.do("SUBSCRIBE", "news"))
+	innocent := dial(t, "tcp", leader.redis)
+	require.Equal(t, "+OK", innocent.do("MULTI"))
+	for range 4 {
+		require.Equal(t, "+QUEUED", innocent.do("ECHO", strings.Repeat("x", 1<<20)))
+	}
+	dropped := func() (n int) {
+		for line := range strings.Lines(leader.get(t, "/metrics")) {
+			_, _ = fmt.Sscanf(line, "headgate_publish_dropped_total %d", &n)
+		}
+		return n
+	}
+	publisher := dial(t, "tcp", leader.redis)
+	stopped.signal(t, syscall.SIGSTOP)
+	for range 800 { // 50 MiB, of which the kernel keeps some
+		require.Equal(t, ":0", publisher.do("PUBLISH", "news", strings.Repeat("x", 64<<10)))
+	}
+	require.Positive(t, dropped())
+	require.Equal(t, "*4", innocent.do("EXEC"))
+	require.Contains(t, leader.get(t, "/metrics"), `headgate_connections_closed_total{limit="clients_memory"} 0`)
+	stopped.signal(t, syscall.SIGCONT)
+
+	// Messages may still be dropped, until the outbox has connected again.
+	last := make(chan error, 1)
+	go func() {
+		var err error
+		for line := ""; err == nil && line != "last"; {
+			line, err = sub.line()
+		}
+		last <- err
+	}()
+	require.Eventually(t, func() bool {
+		require.Equal(t, ":0", publisher.do("PUBLISH", "news", "last"))
+		select {
+		case err := <-last:
+			require.NoError(t, err)
+			return true
+		default:
+			return false
+		}
+	}, waitLimit, 10*time.Millisecond)
 }

@@ -42,7 +42,7 @@ type Config struct {
 	// Tracked is called after each change of whether any client tracks with BCAST.
 	Watched, Tracked func(bool)
 	// Tell sends a message that a client or a script has published to the other nodes. It
-	// copies the message. It is nil on a node without a cluster. Told reports whether a
+	// does not keep the message. It is nil on a node without a cluster. Told reports whether a
 	// call has come from another node in this way.
 	Tell func(k Kind, channel string, message []byte)
 	Told func(call *command.Call) bool
