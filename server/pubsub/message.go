@@ -66,7 +66,8 @@ func (m *Message) Lost() bool { return m.shared == nil }
 // Size returns the memory of the message in bytes, as if only one connection had it.
 func (m *Message) Size() int64 { return m.shared.size }
 
-// Text returns the text, which the connection writes after the head; nil if there is none.
+// Text returns the text, which the connection writes after the head; nil if the
+// message has no text.
 func (m *Message) Text() []byte { return m.shared.text }
 
 // Head writes the part of the message before the text. The connection's thread must call

@@ -25,7 +25,7 @@ type Subscriber struct {
 	hub  *Hub
 	conn Conn
 
-	subs       *subscriptions // nil if there are none
+	subs       *subscriptions // nil without subscriptions
 	monitoring bool
 	caching    bool     // CLIENT CACHING applies to the next command
 	read       []string // keys that a job reads; they are invalidated after the job's reply
