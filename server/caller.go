@@ -202,9 +202,10 @@ func (c *Caller) giveBack(ln *line) {
 			*b = nil
 		}
 	}
+	ln.closed = ln.ending == closes
 	ln.weigh() // a job has handed its memory to the line
 	c.mu.Lock()
-	if !c.closed && ln.ending != closes {
+	if !c.closed && !ln.closed {
 		c.free = append(c.free, ln)
 		c.mu.Unlock()
 		return
@@ -295,8 +296,12 @@ func (ln *line) settle() {
 	}
 }
 
-// over reports whether the call has its complete reply.
+// over reports whether the call has its complete reply or, if it was killed, nothing under
+// way.
 func (ln *line) over() bool {
+	if ln.killed {
+		return ln.stall&(stallWorker|stallLeader) == 0
+	}
 	return ln.stall == 0 && len(ln.segments) == 0 && ln.flight == nil && ln.deferred == nil && ln.inOff == len(ln.in)
 }
 

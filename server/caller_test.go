@@ -393,3 +393,22 @@ func TestCallerPipeline(t *testing.T) {
 	})
 	require.Zero(t, allocs)
 }
+
+// A call whose replies are too long ends, although later commands of it have not run, and
+// leaves no memory in the account.
+func TestAKilledCallEnds(t *testing.T) {
+	one := startGroups(t, Config{OutputBufferSoft: 256 << 10, OutputBufferLimit: 256 << 10}, partition.Leading, partition.Following)
+	two := startGroups(t, Config{}, partition.Following, partition.Leading)
+	one.follow(1, two)
+	dial(t, one.addr).do("SETRANGE "+low+" 99999 x", ":100000\r\n")
+	dial(t, two.addr).do("SETRANGE "+high+" 99999 x", ":100000\r\n")
+	one.groups[0].set(func(f *fakeCluster) { f.durable = true })
+	commands := []byte(strings.Repeat("GET "+low+"\r\n", 2) + strings.Repeat("GET "+high+"\r\n", 2) + "PING\r\n")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := one.Caller().Pipeline(ctx, nil, nil, commands)
+	require.EqualError(t, err, "ERR the reply exceeds client-output-buffer-limit")
+	require.Zero(t, one.Caller().made)
+	require.Zero(t, one.memory.Total())
+	require.Zero(t, one.Stats().Held)
+}
