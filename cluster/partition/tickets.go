@@ -32,9 +32,9 @@ type failure struct {
 	err      error
 }
 
-// failuresKept bounds how many failures are remembered. A reply is parked within the batch
-// that took its ticket. Only a batch that takes longer than so many later failures could
-// take a failure for a success.
+// failuresKept bounds how many failures are remembered. If there are more, Release joins the
+// two oldest, with the tickets between them. So a reply that waits for very long may become
+// an error although its commit succeeded, but never the other way round.
 const failuresKept = 64
 
 // Has reports whether ticket is complete.
@@ -81,8 +81,11 @@ func (p *Partition) Release(upTo uint64, err error) {
 	}
 	next := &Completed{upTo: upTo, failed: old.failed}
 	if err != nil {
-		kept := old.failed[max(0, len(old.failed)-failuresKept+1):]
-		next.failed = append(append([]failure(nil), kept...), failure{old.upTo, upTo, err})
+		next.failed = append(slices.Clone(old.failed), failure{old.upTo, upTo, err})
+		if len(next.failed) > failuresKept {
+			next.failed[1] = failure{next.failed[0].from, next.failed[1].to, ErrUncertain}
+			next.failed = next.failed[1:]
+		}
 	}
 	p.completed.Store(next)
 	p.mu.Unlock()

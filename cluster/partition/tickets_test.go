@@ -99,6 +99,26 @@ func TestFailuresAreBounded(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A reply may wait for longer than failures are remembered one by one: in a flight, or on a
+// worker.
+func TestNoFailureIsForgotten(t *testing.T) {
+	p, _ := alonePartition()
+	p.Release(1, nil)
+	p.Release(2, ErrUnverified)
+	for ticket := range uint64(2 * failuresKept) {
+		p.Release(2*ticket+3, nil)
+		p.Release(2*ticket+4, ErrUnverified)
+	}
+	_, err := p.Completed().Outcome(2, 2)
+	require.ErrorIs(t, err, ErrUncertain)
+	require.True(t, p.Completed().Lost(2, 2), "nobody knows any more that nothing was lost")
+	_, err = p.Completed().Outcome(1, 1)
+	require.NoError(t, err, "it came before all failures")
+	last := p.Completed().upTo
+	_, err = p.Completed().Outcome(last-1, last-1)
+	require.NoError(t, err, "the latest are told apart")
+}
+
 func TestASealedEngineTakesNoTickets(t *testing.T) {
 	e := engine.New(engine.Config{})
 	e.Replicate(ledger.New(ledger.Hooks{}))
