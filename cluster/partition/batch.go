@@ -98,7 +98,7 @@ func (c *carrier) again(fr *Frame) {
 func (fr *Frame) merge(batch []*Frame) {
 	first := batch[0]
 	*fr = Frame{RESP3: first.RESP3, DB: first.DB, Prompt: first.Prompt, started: first.started,
-		buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
+		buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0], parts: batch, room: cap(fr.out)}
 	for _, part := range batch {
 		for _, it := range part.items {
 			fr.items = append(fr.items, frameItem{start: len(fr.buf) + it.start, drop: it.drop})

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,42 @@ func TestEachFrameOfABatchHasItsReplies(t *testing.T) {
 	await(t, eDone)
 	require.Equal(t, "+E\r\n", string(e.Reply(0)))
 	require.Equal(t, "+C 3\r\n", string(c.Reply(2)))
+}
+
+// Each frame of a batch asks for the room of its own replies, and for no other's.
+func TestEachFrameOfABatchAsksForItsRoom(t *testing.T) {
+	const large = 300 << 10
+	f := newFake(Following)
+	f.dial = scriptedLeader(t, func(c string) string {
+		if c == "SMALL" {
+			return "+small\r\n"
+		}
+		return "+" + strings.Repeat("x", large) + "\r\n"
+	})
+	a, aDone := frameOf("LARGE")
+	b, bDone := frameOf("SMALL", "SMALL")
+	c, cDone := frameOf("LARGE", "SMALL")
+	asked := make(map[*Frame]int)
+	for _, fr := range []*Frame{a, b, c} {
+		fr.Room = func(n int) bool {
+			asked[fr] += n
+			return fr != c
+		}
+	}
+	carry, first := waiting(fakePartition(t, f, FailClosed), a, b, c)
+	defer carry.drop()
+	carry.deliverBatch(carry.gather(first))
+	for _, done := range []chan struct{}{aDone, bDone, cDone} {
+		await(t, done)
+	}
+	require.Greater(t, asked[a], large)
+	require.Less(t, asked[b], 100)
+	require.Greater(t, asked[c], large)
+	require.Len(t, a.Reply(0), large+3)
+	require.Equal(t, "-"+TextNoRoom+"\r\n", string(c.Reply(0)))
+	for _, small := range [][]byte{b.Reply(0), b.Reply(1), c.Reply(1)} {
+		require.Equal(t, "+small\r\n", string(small))
+	}
 }
 
 func TestFramesTravelAloneToALateLeader(t *testing.T) {

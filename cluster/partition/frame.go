@@ -33,6 +33,7 @@ type Frame struct {
 
 	buf   []byte
 	items []frameItem
+	parts []*Frame // the frames of a batch; see merge
 
 	started time.Time
 	retry   time.Time // until this time, the frame is sent again if it was not executed
@@ -94,17 +95,35 @@ const replyRoom = 64 << 10
 // TextNoRoom is the reply to a command for whose reply there is no room.
 const TextNoRoom = "ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients"
 
-// bound replaces the reply that begins at start if there is no room for it.
-func (fr *Frame) bound(start int) {
-	grown := cap(fr.out) - fr.room
-	if grown < replyRoom || fr.Room == nil {
+// bound replaces the reply of item i, which begins at start, if there is no room for it. In
+// a batch, it asks for the room of all replies to the item's frame.
+func (fr *Frame) bound(i, start int) {
+	if cap(fr.out)-fr.room < replyRoom {
 		return
 	}
-	if fr.Room(grown) {
-		fr.room = cap(fr.out)
+	of, size := fr, cap(fr.out)
+	if fr.parts != nil {
+		var first int
+		of, first = fr.part(i)
+		size = len(fr.out) - fr.replyStart(first)
+	}
+	if of.Room == nil || of.Room(size-of.room) {
+		of.room, fr.room = size, cap(fr.out)
 		return
 	}
 	fr.out = append(append(make([]byte, 0, start+2*len(TextNoRoom)), fr.out[:start]...), "-"+TextNoRoom+"\r\n"...)
+}
+
+// part returns the frame of a batch that has item i, and the index of that frame's first
+// item.
+func (fr *Frame) part(i int) (of *Frame, first int) {
+	for _, of = range fr.parts {
+		if i < first+len(of.items) {
+			break
+		}
+		first += len(of.items)
+	}
+	return of, first
 }
 
 // Begin begins an item. The leader sends drop replies before the item's own reply.

@@ -298,7 +298,7 @@ func (s *leaderStream) replies(fr *Frame, most int) error {
 				return errPeerCloses
 			}
 		}
-		fr.bound(start)
+		fr.bound(i, start)
 		it.reply = len(fr.out)
 		fr.replied = i + 1
 		if refused < 0 && Refuses(fr.out[start:]) {
