@@ -38,15 +38,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 		c.endTransaction()
 		c.error("EXECABORT Transaction discarded: the leader does not execute " + name + " for clients of another node")
 	default:
-		l.count(cmd)
-		if l.mode&modeMonitors != 0 {
-			if cmd.Flags&command.Exec != 0 {
-				for _, q := range c.tx.queue {
-					c.show(q.cmd, q.args)
-				}
-			}
-			c.show(cmd, args)
-		}
+		l.turnTo(cmd)
 		c.board(cmd, args)
 	}
 }

@@ -233,8 +233,14 @@ func (c *conn) land() {
 }
 
 // landItem answers an item of a frame: with the leader's reply or, without one, by the
-// failure policy.
+// failure policy. Only then is the command counted and shown, because a command that runs
+// here in its turn is counted and shown like any other.
 func (c *conn) landItem(f *frame, i int) {
+	it := &f.items[i]
+	c.lane.count(it.cmd)
+	if c.lane.mode&modeMonitors != 0 {
+		f.show(i)
+	}
 	if i < f.Replied() {
 		c.frameReply(f, i, func() { c.w.B = append(c.w.B, c.confirmed(f, i, fromLeader(f.Reply(i)))...) })
 		c.followFrame(f, i)
@@ -245,7 +251,6 @@ func (c *conn) landItem(f *frame, i int) {
 		down = errBusy
 	}
 	c.lane.use(c.db)
-	it := &f.items[i]
 	c.frameReply(f, i, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
 	c.lane.use(0)
 }
@@ -253,7 +258,7 @@ func (c *conn) landItem(f *frame, i int) {
 // rerun runs commands of the flight that were not sent, because this node decides now. It
 // reports whether the flight has landed.
 func (c *conn) rerun() bool {
-	for c.flight != nil && c.stall == 0 && c.deferred == nil && c.ending != closes {
+	for c.flight != nil && c.stall == 0 && c.deferred == nil && c.ending != closes && c.catchUp() {
 		fl := c.flight
 		s := &fl.stretches[fl.at]
 		f, i := s.frame, s.frame.landed
@@ -265,6 +270,7 @@ func (c *conn) rerun() bool {
 		if it.mute && c.mode&modeReplyOff == 0 {
 			c.mode |= modeReplySkip
 		}
+		c.subscriber.TrackAgain(it.tracked)
 		args := f.Args(i)
 		if it.tx != nil {
 			c.tx = it.tx

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // keyOf returns a key of a group.
@@ -211,6 +212,56 @@ func TestFlightsAreBounded(t *testing.T) {
 	m.feed("INCR " + keys[1] + "\r\n" + strings.Repeat("GET "+keys[0]+"\r\n", 100))
 	require.LessOrEqual(t, len(m.flight.own), 301<<10)
 	require.GreaterOrEqual(t, m.sent, len(m.flight.own), "the account has it")
+	m.kill()
+	m.release()
+
+	_, _, m, keys = flying(t, Config{})
+	m.feed("MULTI\r\n" + encode("SET", keys[1], strings.Repeat("x", 100<<10)) + "EXEC\r\n")
+	require.GreaterOrEqual(t, m.sent, 200<<10, "the account has the transaction and its frame")
+}
+
+// calls returns how often commands were run on a server.
+func calls(s *Server, names ...string) []uint64 {
+	of := make(map[string]uint64)
+	s.eachCalled(func(cmd *command.Spec, n callCounts) { of[cmd.Full] = n.calls })
+	var all []uint64
+	for _, name := range names {
+		all = append(all, of[name])
+	}
+	return all
+}
+
+// A command that runs here in its turn is counted and shown once, as any other.
+func TestCommandsThatRunHereAreCountedOnce(t *testing.T) {
+	groups, s, m, keys := flying(t, Config{})
+	watcher := newMachine(s)
+	watcher.feed("MONITOR\r\n")
+	m.feed(fmt.Sprintf("INCR %s\r\nINCR %s\r\n", keys[1], keys[2]))
+	other := newMachine(s)
+	other.feed(fmt.Sprintf("MULTI\r\nINCR %s\r\nEXEC\r\n", keys[3]))
+	for _, f := range groups[1:] {
+		f.become(partition.Leading)
+	}
+	require.Equal(t, ":1\r\n:1\r\n", m.landed(t))
+	require.Equal(t, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n", other.landed(t))
+	require.Equal(t, []uint64{3, 1}, calls(s, "incr", "exec"))
+	watcher.lane.runPosts()
+	shown := watcher.take()
+	require.Equal(t, 3, strings.Count(shown, `"INCR"`), shown)
+	require.Equal(t, 1, strings.Count(shown, `"EXEC"`), shown)
+}
+
+// A read that runs here in its turn is invalidated after its reply, if it was tracked when it
+// arrived.
+func TestReadsThatRunHereAreInvalidated(t *testing.T) {
+	groups, _, m, keys := flying(t, Config{})
+	m.feed("HELLO 3\r\nCLIENT TRACKING on OPTIN\r\nCLIENT CACHING yes\r\n")
+	m.take()
+	m.feed(fmt.Sprintf("GET %s\r\nGET %s\r\n", keys[1], keys[2]))
+	groups[1].become(partition.Leading)
+	groups[2].become(partition.Leading)
+	push := fmt.Sprintf(">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(keys[1]), keys[1])
+	require.Equal(t, "_\r\n"+push+"_\r\n", m.landed(t))
 }
 
 // sharedCluster is three nodes of a cluster whose groups have the same engines, so that

@@ -100,6 +100,7 @@ func (c *conn) addToFrame(f *frame, cmd *command.Spec, args [][]byte) {
 	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.subscriber.Tracks()}
 	if cmd.Flags&command.Exec != 0 {
 		it.tx = c.tx
+		c.sent += it.tx.size
 		f.Begin(len(it.tx.queue) + 1)
 		f.Append([][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {
@@ -115,6 +116,18 @@ func (c *conn) addToFrame(f *frame, cmd *command.Spec, args [][]byte) {
 	}
 	f.Append(args)
 	f.items = append(f.items, it)
+}
+
+// show shows item i to MONITOR.
+func (f *frame) show(i int) {
+	it, args := &f.items[i], f.Args(i)
+	if it.tx != nil {
+		for _, q := range it.tx.queue {
+			f.of.show(q.cmd, q.args)
+		}
+		args = [][]byte{[]byte("EXEC")}
+	}
+	f.of.show(it.cmd, args)
 }
 
 // frameDone returns a frame to the connection's thread, whether the leader has answered or

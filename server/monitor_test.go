@@ -122,4 +122,5 @@ func TestMonitorShowsForwardedTransactions(t *testing.T) {
 	want := []string{`[0 ] "MULTI"`, `[0 ] "INCR" "n"`, `[0 ] "GET" "n"`, `[0 ] "EXEC"`, `[0 ] "INCR" "n"`}
 	require.Equal(t, want, monitored(t, leader.addr, lines...))
 	require.Equal(t, want, monitored(t, follower.addr, lines...))
+	require.Equal(t, []uint64{1, 1}, calls(follower.Server, "exec", "incr"))
 }

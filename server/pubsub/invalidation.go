@@ -37,6 +37,14 @@ func (s *Subscriber) Tracks() bool {
 	return true
 }
 
+// TrackAgain makes Tracks return tracked for a command that runs again. tracked is what Tracks
+// returned when the command arrived.
+func (s *Subscriber) TrackAgain(tracked bool) {
+	if t := &s.Shown().tracking; t.on {
+		s.caching = tracked == t.optin
+	}
+}
+
 // EndCaching is called after each command cmd. It ends the effect of CLIENT CACHING, which
 // lasts for one command or transaction.
 func (s *Subscriber) EndCaching(cmd *command.Spec) {
