@@ -102,15 +102,19 @@ type Front interface {
 }
 
 const (
-	// pace is the shortest time between two batches that no client waits for. If a key is
-	// charged several times in that time, only its last state is sent. Every batch, even a
-	// small one, costs the three nodes processor time. With 2 ms between batches, and the
-	// log in bbolt, this was more than a millisecond: a decision on one of a million keys
-	// took the three nodes 3.8 µs instead of 2.6. It has not been measured with the present
-	// log. If the leader is lost, the decisions of one pace and one commit are lost.
+	// pace is the shortest time between two batches of the only group of a process, if no
+	// client waits for the second batch. If a key is charged several times in that time,
+	// only its last state is sent. Every batch, even a small one, costs the three nodes about
+	// a millisecond of processor time. If the leader is lost, the decisions of one pace and
+	// one commit are lost.
 	pace = 20 * time.Millisecond
-	// paceShare limits pace to this fraction of MaxUnacked.
-	paceShare = 8
+	// paceGroups is for a process with several groups: their pace is longer by their number,
+	// at most by this factor. So the groups that a node leads make about as many batches
+	// together as one group. A lost node loses about as many decisions as the leader of one
+	// group: it led a third of the keys, for three times as long. GROUPS.md has measurements.
+	paceGroups = 3
+	// paceShare limits the pace to this fraction of MaxUnacked.
+	paceShare = 4
 
 	// pulseInterval is how often a leader checks for effects and for the age of the
 	// oldest. See Node.pulse.

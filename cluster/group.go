@@ -133,7 +133,7 @@ func (g *Group) open(ctx context.Context, front Front) (err error) {
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Features: features(),
 		Meta:     g.node.meta(""),
-		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Ledger: g.ledger, Pace: min(pace, c.MaxUnacked/paceShare),
+		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Ledger: g.ledger, Pace: g.node.pace(),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: g.leaderChanged,
 		Handlers: map[string]raftlog.Handler{opHandover: g.announced, opPrepare: g.prepared, opSetClock: g.setClock, raftlog.OpTransfer: g.transfer},

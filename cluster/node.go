@@ -76,6 +76,11 @@ func New(cfg Config, engines []*engine.Engine) (*Node, error) {
 	return n, nil
 }
 
+// pace is the shortest time between two batches of a group that no client waits for.
+func (n *Node) pace() time.Duration {
+	return min(pace*time.Duration(min(len(n.groups), paceGroups)), n.cfg.MaxUnacked/paceShare)
+}
+
 // Groups returns how many groups the node has.
 func (n *Node) Groups() int { return len(n.groups) }
 

@@ -97,7 +97,7 @@ type Config struct {
 	// machine that makes no cuts, as in Recover.
 	Ledger *ledger.Ledger
 
-	// Pace is the shortest time between two cuts, at most 20 ms. A cut takes all effects
+	// Pace is the shortest time between two cuts, at most 60 ms. A cut takes all effects
 	// that are not yet in the log and makes a batch of them. If Pace is 0, the next cut is
 	// made when Raft has accepted the previous batch. A cut that somebody waits for
 	// (Ledger.Flush) ignores the pace.
@@ -170,7 +170,7 @@ const (
 const MaxGroups = 1024
 
 const (
-	maxPace     = 20 * time.Millisecond
+	maxPace     = 60 * time.Millisecond
 	minMaxEntry = 1 << 10
 
 	// At most one batch is cut and not yet committed. Decisions made meanwhile wait in

@@ -164,7 +164,7 @@ func (g *Group) start() (err error) {
 	if err = g.fsm.openLevel(in.store.Stable); err != nil {
 		return err
 	}
-	cache, err := raft.NewLogCache(logCacheEntries, in.log)
+	cache, err := raft.NewLogCache(max(leastLogCache, logCacheEntries/max(1, g.cfg.Groups)), in.log)
 	if err != nil {
 		return err
 	}
@@ -441,9 +441,12 @@ func (g *Group) writeSnapshot(ctx context.Context) error {
 	}
 }
 
-// logCacheEntries keeps recent entries in memory, so that followers are served without
-// reading the disk.
-const logCacheEntries = 512
+// Recent entries are kept in memory, so that followers are served without reading the disk.
+// The groups of a process share logCacheEntries, but each has leastLogCache.
+const (
+	logCacheEntries = 512
+	leastLogCache   = 64
+)
 
 // damaged turns a panic into an error. Raft panics on data that it cannot read, but an
 // operator needs the file's name and not a stack trace.

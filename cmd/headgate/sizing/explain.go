@@ -71,7 +71,7 @@ func (e *Estimate) Formulas() []Line {
 			short(p.rate*share), seconds(decision), short(p.batches), groups(int(p.led)), seconds(lead), p.followed, seconds(follow), short(idleNode+idleGroup*float64(l.Groups-1)))},
 		Line{"a cluster", short(e.Cluster) + " cores", fmt.Sprintf("all %d nodes, in the same way", l.Nodes)},
 		table,
-		Line{"process", size(e.Process), fmt.Sprintf("%s + %v x %s + %s x %d entries of %s in memory", size(processNode+processGroup*float64(l.Groups-1)), heapGrowth, size(e.Table), groups(l.Groups), cachedLog, size(min(p.batchBytes, maxEntry)))},
+		Line{"process", size(e.Process), fmt.Sprintf("%s + %v x %s + %s x %.0f entries of %s in memory", size(processNode+processGroup*float64(l.Groups-1)), heapGrowth, size(e.Table), groups(l.Groups), l.cached(), size(min(p.batchBytes, maxEntry)))},
 		Line{"log", size(e.Log) + "/s", fmt.Sprintf("%s x %s batches/s x %s keys x %.0f B", groups(l.Groups), short(p.batches), short(p.batchKeys), effect(l))},
 		Line{"between nodes", size(e.Between) + "/s", fmt.Sprintf("%d followers x %s x %s batches/s x %s", copies, groups(l.Groups), short(p.batches), size(wire))})
 }

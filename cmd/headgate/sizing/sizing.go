@@ -25,7 +25,7 @@ const (
 	leadKey     = 0.67e-6 // a changed key in a batch, on the same nodes
 	followKey   = 0.45e-6
 
-	asyncPause = 20e-3 // seconds that a batch takes; the group's next one begins with the next call
+	asyncPause = 20e-3 // seconds that a batch of the only group takes; the next one begins with the next call
 	syncPause  = 0.81e-3
 	syncGroup  = 0.75e-3 // what each further group adds
 
@@ -49,7 +49,8 @@ const (
 	processAlone = 43.7e6 // bytes of a server without a cluster and without keys
 	processTable = 1.01   // bytes of the process for each byte of the table
 	heapGrowth   = 1.5    // the same for a node of a cluster: its heap grows by half between collections
-	cachedLog    = 512    // entries of the log that a group keeps in memory, of at most maxEntry
+	cachedLog    = 512    // entries of the log that the groups keep in memory together, of at most maxEntry
+	leastCached  = 64     // the same of each group
 	maxEntry     = 256 << 10
 	groupLog     = 384e6 // bytes of a group's log on disk: snapshot-log-size, and 128 MB
 )
@@ -171,12 +172,16 @@ func (e *Estimate) part() part {
 	return p
 }
 
-// pause returns the seconds that a batch takes. The groups of a node share its disk.
+// cached returns the entries of the log that a group keeps in memory.
+func (l *Load) cached() float64 { return float64(max(leastCached, cachedLog/l.Groups)) }
+
+// pause returns the seconds that a batch takes. The groups of a node share its disk. With
+// async, several groups have a longer pace, as in package cluster.
 func (l *Load) pause() float64 {
 	if l.Sync {
 		return syncPause + syncGroup*float64(l.Groups-1)
 	}
-	return asyncPause
+	return asyncPause * float64(min(l.Groups, 3))
 }
 
 // wait returns the calls that clients make after a batch of a group has ended, until one of
@@ -226,7 +231,7 @@ func Of(l Load, clusters int) *Estimate {
 	base := idleNode + idleGroup*(groups-1)
 	e.Busiest = base + p.rate*share*decision + p.led*lead + p.followed*follow
 	e.Cluster = nodes*base + p.rate*decision + groups*(lead+(nodes-1)*follow)
-	e.Process = processNode + processGroup*(groups-1) + heapGrowth*e.Table + groups*cachedLog*min(p.batchBytes, maxEntry)
+	e.Process = processNode + processGroup*(groups-1) + heapGrowth*e.Table + groups*l.cached()*min(p.batchBytes, maxEntry)
 	e.Batches = groups * p.batches
 	e.Log = e.Batches * p.batchBytes
 	e.Disk = e.Log*diskFactor + e.Batches*diskBatch
