@@ -159,6 +159,22 @@ func TestOtherCommandsAtHome(t *testing.T) {
 	}
 	require.ErrorContains(t, failed(t, c.call("RL.DESCRIPTORS pay 1 2 1 tenant "+homes[1]+" - - 1 tenant "+homes[2]+" - -")), "need separate requests")
 	require.ErrorContains(t, failed(t, c.call("RL.COMMIT pay;x;99999")), "NOHOLD")
+
+	// A name without the slot is not found, and the error says what it lacks.
+	n.set(t, "whole", "limits: {all: {rate: 5/h}}")
+	for _, home := range homes[1:] {
+		hold := c.call("RL.RESERVE pay tenant " + home + " user ann ID x").([]any)[8].(string)
+		require.True(t, strings.HasPrefix(hold, "pay;x;"), hold)
+		for _, command := range []string{"RL.CANCEL", "RL.COMMIT", "RL.EXPLAIN HOLD"} {
+			require.EqualError(t, failed(t, c.call(command+" pay;x")), "NOHOLD there is no hold 'pay;x', the name of a hold of this policy is policy;id;slot")
+		}
+		// A repeat replies the name.
+		require.Equal(t, hold, c.call("RL.RESERVE pay tenant " + home + " user ann ID x").([]any)[8])
+		require.Equal(t, "cancelled", c.call("RL.CANCEL " + hold).([]any)[7])
+	}
+	for _, hold := range []string{"pay;x;0", "whole;x", "none;x"} {
+		require.EqualError(t, failed(t, c.call("RL.CANCEL "+hold)), "NOHOLD there is no hold '"+hold+"'")
+	}
 }
 
 // What the text leaves open is a warning. An edit that moves the home says so, and resets.

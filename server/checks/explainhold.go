@@ -15,7 +15,7 @@ func (c *Checker) explainHold(call *command.Call, id []byte) {
 	r, err := call.Sess.Reservation(call.Now, key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
-		noHold(call, id)
+		c.noHold(call, id)
 		return
 	case err != nil:
 		call.Fail(err)

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -77,7 +76,7 @@ func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Sett
 	case errors.As(err, &bad):
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrNoHold):
-		noHold(call, call.Args[1])
+		c.noHold(call, call.Args[1])
 	case errors.Is(err, engine.ErrNotIsolated): // the hold was made after its keys were isolated
 		call.Err = err
 		call.Error(ErrChanging.Error())
@@ -87,11 +86,16 @@ func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Sett
 }
 
 // noHold replies that the hold does not exist. If id cannot be a hold's name, such as an ID
-// alone, it adds how holds are named.
-func noHold(call *command.Call, id []byte) {
+// alone, or a name without the slot, it adds how holds are named.
+func (c *Checker) noHold(call *command.Call, id []byte) {
 	text := fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(id, command.ErrorClip))
-	if bytes.IndexByte(id, ';') < 0 {
+	name, _, ok := cutHold(id)
+	if !ok {
 		text += ", the name of a hold is policy;id"
+	} else if _, ok := slotOfHold(id); !ok && c.homes.Several() {
+		if set, _ := c.book.Current(); set.Policy(name) != nil && set.Policy(name).Home() != "" {
+			text += ", the name of a hold of this policy is policy;id;slot"
+		}
 	}
 	call.Error(text)
 }
