@@ -135,7 +135,7 @@ func (s *service) decide(ctx context.Context, x *exchange, read func(any) error)
 		return nil, statusOf(err)
 	}
 	if _, err := x.ruling.Read(x.replies); err != nil {
-		if reply := new(verdict.Error); errors.As(err, &reply) && reply.Code == "ERR" && !reply.TooEarly() {
+		if reply := new(verdict.Error); errors.As(err, &reply) && codeOf(reply.Code) == codes.InvalidArgument && !reply.TooEarly() {
 			x.result = fronts.Refused
 			return x.refuse(reply.Text), nil
 		}

@@ -44,7 +44,7 @@ func resultOf(err error) fronts.Result {
 // codeOf returns the status code for the code of an error reply.
 func codeOf(code string) codes.Code {
 	switch code {
-	case "ERR":
+	case "ERR", "CROSSSLOT":
 		return codes.InvalidArgument
 	case "NOPOLICY":
 		return codes.NotFound

@@ -59,7 +59,7 @@ func statusOf(reply *verdict.Error) int {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusBadRequest
-	case "WRONGTYPE": // the key has a value of another type
+	case "WRONGTYPE", "CROSSSLOT": // the key has a value of another type; the call needs two groups
 		return http.StatusBadRequest
 	case "NOPOLICY", "NOHOLD":
 		return http.StatusNotFound

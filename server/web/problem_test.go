@@ -24,6 +24,7 @@ func TestProblems(t *testing.T) {
 	f(&verdict.Error{Code: "ERR", Text: "syntax error"}, 400, "ERR")
 	f(&verdict.Error{Code: "ERR", Text: strings.TrimPrefix(command.ErrNotYet, "ERR ")}, 503, "ERR")
 	f(&verdict.Error{Code: "ERR", Text: "unknown command 'RL.NEW', with args beginning with: "}, 503, "ERR")
+	f(&verdict.Error{Code: "CROSSSLOT"}, 400, "CROSSSLOT")
 	f(&verdict.Error{Code: "NOPOLICY"}, 404, "NOPOLICY")
 	f(&verdict.Error{Code: "IDCONFLICT"}, 422, "IDCONFLICT")
 	f(&verdict.Error{Code: "CLUSTERDOWN"}, 503, "CLUSTERDOWN")
