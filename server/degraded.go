@@ -129,15 +129,26 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 }
 
 // Decides returns nil if a leader or a failure policy decides now. Otherwise it returns the
-// reason why nobody does.
+// reason why nobody does. With several groups, one is enough, because callers of the others
+// would lose their server, too. But this node must have started in all groups.
 func (s *Server) Decides() error {
-	p := s.parts[0]
-	role := p.Role()
-	headless := role == partition.Stalled || role == partition.Orphaned && !p.HandingOver()
-	if role == partition.Starting || headless && p.OnFailure() == partition.FailClosed && !s.policies.DecidesAlone() {
-		return fmt.Errorf("no leader decides: this node is %v", role)
+	decided, reason := false, error(nil)
+	for _, p := range s.parts {
+		role := p.Role()
+		headless := role == partition.Stalled || role == partition.Orphaned && !p.HandingOver()
+		undecided := headless && p.OnFailure() == partition.FailClosed && !s.policies.DecidesAlone()
+		decided = decided || !undecided
+		if undecided || role == partition.Starting {
+			reason = fmt.Errorf("no leader decides: this node is %v", role)
+		}
+		if role == partition.Starting {
+			return reason
+		}
 	}
-	return nil
+	if decided {
+		return nil
+	}
+	return reason
 }
 
 // headless returns how a command is answered without a leader. The call chooses, or else

@@ -80,6 +80,41 @@ func (n *groupsNode) follow(group int, leader *groupsNode) {
 	})
 }
 
+// A node decides if it has started in all groups, and if one of them has a leader or a
+// failure policy that answers.
+func TestANodeDecidesIfAGroupDoes(t *testing.T) {
+	n := startHomes(t, 3)
+	none := func(role partition.Role) {
+		t.Helper()
+		require.EqualError(t, n.Decides(), fmt.Sprintf("no leader decides: this node is %v", role))
+	}
+	for _, f := range n.groups {
+		f.become(partition.Starting)
+		none(partition.Starting)
+		f.become(partition.Leading)
+		require.NoError(t, n.Decides())
+	}
+	for i, f := range n.groups {
+		f.become(partition.Orphaned)
+		if i < 2 {
+			require.NoError(t, n.Decides(), "another group has a leader")
+		}
+	}
+	none(partition.Orphaned)
+	n.groups[1].become(partition.Following)
+	require.NoError(t, n.Decides())
+	n.groups[1].become(partition.Stalled)
+	none(partition.Orphaned)
+	for _, f := range n.groups {
+		f.become(partition.Leading)
+	}
+	n.set(t, "open", "{on_failure: open, limits: {all: {rate: 5/h}}}")
+	for _, f := range n.groups {
+		f.become(partition.Orphaned)
+	}
+	require.NoError(t, n.Decides())
+}
+
 // A stream is for the commands of its group, also for those without keys.
 func TestStreamsHaveAGroup(t *testing.T) {
 	n := startGroups(t, Config{}, partition.Leading, partition.Leading)

@@ -31,6 +31,7 @@ type testNode struct {
 	*process
 	id      string
 	cluster string // its address for clients of Redis Cluster
+	grpc    string
 	peer    string
 	args    []string
 }
@@ -50,7 +51,7 @@ func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	c := &testCluster{}
 	for _, p := range planned {
 		c.peers = append(c.peers, p.Peer)
-		c.nodes = append(c.nodes, &testNode{id: p.ID, cluster: p.Cluster, peer: p.Peer, args: p.Args[1:]})
+		c.nodes = append(c.nodes, &testNode{id: p.ID, cluster: p.Cluster, grpc: p.GRPC, peer: p.Peer, args: p.Args[1:]})
 	}
 	return c
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
@@ -228,4 +230,13 @@ func (p *process) page(t *testing.T, path string, status int) string {
 	require.NoError(t, err)
 	require.Equal(t, status, r.StatusCode)
 	return string(body)
+}
+
+// dialGRPC returns a connection of gRPC.
+func dialGRPC(t *testing.T, addr string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
