@@ -130,6 +130,7 @@ test-console: deps server ## the console in Chromium: every page, broken cluster
 
 test-clients: ## every client library, Java and Rust included, and killed leaders with twelve groups (minutes; it downloads them first)
 	clients/compat/run.sh go node python hiredis java rust go-groups node-groups python-groups java-groups
+	HGTEST_GROUPS=1 clients/compat/run.sh node-groups python-groups
 
 test-sdks: ## our own packages: long tests, and each built and installed in an empty project (8 min)
 	clients/python/test-sdks.sh

@@ -30,6 +30,9 @@ MAX_UNACKED = 0.25  # seconds, the default of max-unacked
 # Hash tags of keys, one for each group of a cluster of twelve.
 TAGS = "10 11 12 13 20 21 22 23 40 41 42 43".split()
 
+# Without HGTEST_GROUPS only clients of Redis Cluster run: the Go suite has all kinds.
+grouped = pytest.mark.skipif(not os.environ.get("HGTEST_GROUPS"), reason="HGTEST_GROUPS is not set")
+
 # A retry of the client's own could count a call twice.
 ONCE = Retry(NoBackoff(), 0)
 
@@ -160,7 +163,9 @@ def test_sharded_channels(cluster, new_key, protocol):
     close()
 
 
-@pytest.mark.parametrize("connect,protocol", [(clustered, 2), (clustered, 3), (sentinel, 3), (plain, 3)])
+@pytest.mark.parametrize("connect,protocol", [
+    (clustered, 2), (clustered, 3), pytest.param(sentinel, 3, marks=grouped), pytest.param(plain, 3, marks=grouped),
+])
 def test_leader_killed_under_load(cluster, new_key, connect, protocol):
     client, close = connect(cluster, protocol)
     load = Load(client.execute_command, new_key())
@@ -179,7 +184,7 @@ def test_leader_killed_under_load(cluster, new_key, connect, protocol):
     cluster.restart()
 
 
-@pytest.mark.skipif(not os.environ.get("HGTEST_GROUPS"), reason="HGTEST_GROUPS is not set")
+@grouped
 @pytest.mark.parametrize("connect", [
     clustered, plain,
     # A retry on a broken connection does not ask the sentinels again: https://github.com/redis/redis-py/issues/3874
