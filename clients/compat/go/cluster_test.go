@@ -188,8 +188,12 @@ func (l *load) charge(t *testing.T, i int) {
 
 // reach waits until n more calls of each key have been admitted.
 func (l *load) reach(t *testing.T, n int64) {
-	for i := range l.admitted {
-		for deadline, goal := time.Now().Add(2*timeout), l.admitted[i].Load()+n; l.admitted[i].Load() < goal; time.Sleep(5 * time.Millisecond) {
+	goals := make([]int64, len(l.keys))
+	for i := range goals {
+		goals[i] = l.admitted[i].Load() + n
+	}
+	for i, goal := range goals {
+		for deadline := time.Now().Add(2 * timeout); l.admitted[i].Load() < goal; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				require.FailNow(t, "no decision", "%s: %v", l.keys[i], l.last.Load())
 			}
@@ -241,6 +245,8 @@ func testNoError(t *testing.T, c *hgtest.Cluster, d decider) {
 	_, err = c.KillLeader()
 	require.NoError(t, err)
 	lost := sum(l.admitted) - before // at most: what was admitted during max-unacked
+	_, err = c.Leader()
+	require.NoError(t, err)
 	l.reach(t, decisions)
 	require.NoError(t, c.Restart())
 	l.reach(t, decisions)

@@ -127,8 +127,9 @@ class Load:
 
     def reach(self, more):
         """Waits until so many more calls of each key have been admitted."""
-        for key in self.keys:
-            deadline, goal = time.monotonic() + PATIENCE, key.admitted + more
+        goals = [(key, key.admitted + more) for key in self.keys]
+        for key, goal in goals:
+            deadline = time.monotonic() + PATIENCE
             while key.admitted < goal:
                 assert all(thread.is_alive() for thread in self.threads), "the load has ended"
                 assert time.monotonic() < deadline, f"no decision: {self.last}"
@@ -202,6 +203,7 @@ def test_no_error_when_leader_killed(default_cluster, new_key, connect):
         time.sleep(MAX_UNACKED)
         cluster.kill_leader()
         lost = load.admitted - before  # at most: what was admitted during max-unacked
+        cluster.leader()
         load.reach(AFTER)
         cluster.restart()
         load.reach(AFTER)

@@ -292,6 +292,7 @@ class FailoverTest {
                 Thread.sleep(MAX_UNACKED);
                 cluster.killLeader();
                 long lost = load.admitted() - before; // at most: what was admitted during max-unacked
+                cluster.leader();
                 load.reach(DECISIONS);
                 cluster.restart();
                 load.reach(DECISIONS);
@@ -319,6 +320,7 @@ class FailoverTest {
         final String name;
         final AtomicLong admitted = new AtomicLong();
         final AtomicLong failed = new AtomicLong();
+        long goal; // of reach
 
         Key(String name) {
             this.name = name;
@@ -383,8 +385,10 @@ class FailoverTest {
         /** Waits until so many more calls of each key have been admitted. */
         void reach(int more) throws InterruptedException {
             for (Key key : keys) {
-                long goal = key.admitted.get() + more;
-                await(() -> key.admitted.get() >= goal, this);
+                key.goal = key.admitted.get() + more;
+            }
+            for (Key key : keys) {
+                await(() -> key.admitted.get() >= key.goal, this);
             }
         }
 
