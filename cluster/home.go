@@ -65,10 +65,10 @@ func (n *Node) bringHome(ctx context.Context) {
 				since[i] = now
 			case now.Sub(since[i]) >= n.homeAfter && !moved:
 				since[i], moved = time.Time{}, true // the next try is homeAfter later
-				g.log.Info("leadership goes home", "group", g.id, "to", to)
+				g.log.Info("leadership goes home", "to", to)
 				handover, cancel := context.WithTimeout(ctx, homeTimeout)
 				if err := g.Handover(handover, to); err != nil {
-					g.log.Warn("leadership stays", "group", g.id, "error", err)
+					g.log.Warn("leadership stays", "error", err)
 				}
 				cancel()
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/oracle"
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/internal/respclient"
 )
 
@@ -144,8 +145,12 @@ func (r *Run) killLeader() error {
 		return err
 	}
 	if group := r.turn % max(r.cluster.Groups, 1); group > 0 {
-		if n = r.cluster.LeaderOf(group); n == nil {
-			return fmt.Errorf("group %d has lost its leader", group)
+		// The leader may be going home just now.
+		ctx, cancel := context.WithTimeout(context.Background(), recovery)
+		defer cancel()
+		led := func() bool { n = r.cluster.LeaderOf(group); return n != nil }
+		if err := poll.Until(ctx, 10*time.Millisecond, led); err != nil {
+			return fmt.Errorf("group %d has lost its leader: %w", group, err)
 		}
 		r.note("%s leads group %d", n.Name, group)
 	}
