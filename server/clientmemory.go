@@ -220,7 +220,8 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 }
 
 // relieve drops messages for other nodes. If that is not enough, it closes connections, or
-// ends their jobs, until enough memory will be released. n is how many it has ended. freed is how many bytes these and earlier ones will release.
+// ends their jobs, until enough memory will be released. n is how many it has ended. freed
+// is how many bytes these and earlier ones will release.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 	if m.Excess() > 0 {
 		s.others.relieve()
