@@ -13,24 +13,24 @@ import (
 // bench/results/size/results.json, without those that check the predictions. A test derives
 // them from this file again. Times are seconds of one core.
 const (
-	perCall     = 0.69e-6 // a decision
-	perPipeline = 6.7e-6  // the calls that a client sends together: one read and one write
+	perCall     = 1.2e-6 // a decision
+	perPipeline = 9.4e-6 // the calls that a client sends together: one read and one write
 
-	idleAlone = 0.010  // cores of an idle server without a cluster
+	idleAlone = 0.014  // cores of an idle server without a cluster
 	idleNode  = 0.033  // of an idle node with one group
-	idleGroup = 0.0052 // of each further group of such a node
+	idleGroup = 0.0062 // of each further group of such a node
 
-	leadBatch   = 0.38e-3 // a batch: on its leader with two followers, and on a follower
-	followBatch = 0.26e-3
-	leadKey     = 0.67e-6 // a changed key in a batch, on the same nodes
-	followKey   = 0.45e-6
+	leadBatch   = 0.51e-3 // a batch: on its leader with two followers, and on a follower
+	followBatch = 0.33e-3
+	leadKey     = 0.88e-6 // a changed key in a batch, on the same nodes
+	followKey   = 0.57e-6
 
 	asyncPause = 20e-3 // seconds that a batch of the only group takes; the next one begins with the next call
-	syncPause  = 0.81e-3
-	syncGroup  = 0.75e-3 // what each further group adds
+	syncPause  = 0.44e-3
+	syncGroup  = 0.46e-3 // what each further group adds
 
 	processNode  = 87e6  // bytes of a node with one group and hardly any keys
-	processGroup = 9.8e6 // of each further group
+	processGroup = 4.7e6 // of each further group
 
 	effectHead = 9.6  // bytes of a changed key in the log, without its name
 	wireBatch  = 390  // bytes of a batch between two nodes, beside those of the log
@@ -56,7 +56,7 @@ const (
 )
 
 // MeasuredOn is the date of the run in bench/results/size.
-const MeasuredOn = "28 November 2026"
+const MeasuredOn = "29 November 2026"
 
 // Headroom is the processor time that a plan has for each second that is calculated: at the
 // planned load, a processor is half used.
