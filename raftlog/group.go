@@ -164,7 +164,7 @@ func (g *Group) start() (err error) {
 	if err = g.fsm.openLevel(in.store.Stable); err != nil {
 		return err
 	}
-	cache, err := raft.NewLogCache(max(leastLogCache, logCacheEntries/max(1, g.cfg.Groups)), in.log)
+	cache, err := raft.NewLogCache(logCache(g.cfg.Groups), in.log)
 	if err != nil {
 		return err
 	}
@@ -447,6 +447,9 @@ const (
 	logCacheEntries = 512
 	leastLogCache   = 64
 )
+
+// logCache returns how many entries each of groups keeps in memory.
+func logCache(groups int) int { return max(leastLogCache, logCacheEntries/max(1, groups)) }
 
 // damaged turns a panic into an error. Raft panics on data that it cannot read, but an
 // operator needs the file's name and not a stack trace.
