@@ -102,7 +102,8 @@ func (r *Run) depose() (acknowledged int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	prefix := "disputed" + strconv.FormatInt(r.now(), 10) + ":"
+	// The tag has slot 0, and so r.leader leads these keys with any number of groups.
+	prefix := "disputed{3560}" + strconv.FormatInt(r.now(), 10) + ":"
 	for _, k := range disputedData {
 		for _, command := range k.before {
 			if _, err := r.once(old, about(prefix+k.name, command)...); err != nil {
