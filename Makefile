@@ -11,9 +11,13 @@ FUZZTIME ?= 1000000x
 ALONE    := bench|clients|difftest|docs|examples|faults|mutate|policy(/grammar)?$$|server/web/console/browser
 RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:]]*go |\.Go\(|httptest' . | \
 	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
+# Once are those of the raced whose tests are the same in main: none is shorter or left
+# out with -short or under the race detector. main leaves them to race.
+ONCE      = $$(for d in $(RACED); do grep -qsE 'Short\(\)|[rR]ace|Allocs' $$d/*_test.go || echo $$d; done)
+MAIN      = $$($(GO) list ./... | sed 's|^[^/]*/[^/]*/[^/]*|.|' | grep -vxF "$(ONCE)")
 # The packages that take longest come first: none of them runs alone at the end.
 # Three run at a time, since many wait for other processes.
-FIRST    := ./server ./cmd/headgate ./engine ./script/lua ./raftlog ./shard
+FIRST    := ./server ./cmd/headgate ./engine ./script/lua ./shard
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
@@ -28,7 +32,7 @@ MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimi
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
-.PHONY: help build run docs cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
+.PHONY: help build run docs cluster quick test test-long prepare deps unit main once modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
 	clients clients-brief test-console test-gateways test-clients test-sdks test-dropin test-faults
 
@@ -71,16 +75,19 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: main modules ## unit and black-box tests of every module (8 min)
+unit: main once modules ## unit and black-box tests of every module (8 min)
 
-main: server bin/gotestsum # test runs the others beside other clients
-	$(GOTEST) --packages "$(FIRST) ./faults ./..." -- $(TESTARGS)
+once: bin/gotestsum
+	$(GOTEST) --packages "$(ONCE)" -- $(TESTARGS)
+
+main: server bin/gotestsum # test runs modules beside other clients
+	$(GOTEST) --packages "$(FIRST) ./faults $(MAIN)" -- $(TESTARGS)
 
 modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it, too
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
 race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (8 min)
-	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
+	$(GOTEST) --packages "$(FIRST) ./raftlog $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
 	cd clients/go && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS) -race -short
 
 # The program that tests start, built once for all of them. Not for mutate, which

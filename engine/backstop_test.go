@@ -40,6 +40,9 @@ func admitted(t *testing.T, b *engine.Backstop, n int64, l algo.Limit, rnd *rand
 // Whatever the calls, at most n times the limit is admitted by its definition. That holds
 // for a bucket in any stretch of time, for a window in each, for a log in any period.
 func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	for seed := range uint64(3) {
 		for _, a := range eachAlgorithm {
 			for _, n := range []int64{1, 2, 3, 10} {

@@ -78,6 +78,9 @@ func TestCancelInALaterReign(t *testing.T) {
 // does not belong to: of what a fixed window admits, at most the limit is never cancelled
 // while the window lasts.
 func TestCancelsAtTheEdgesOfWindows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for _, a := range []algo.Algorithm{algo.Fixed, algo.Sliding, algo.Log, algo.Token, algo.Leaky} {

@@ -107,6 +107,9 @@ func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 
 // The largest possible value travels, is undone and is in a snapshot.
 func TestTheLargestCollection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	key := []byte("largest")

@@ -273,6 +273,9 @@ func TestLimitsAreEditedWhileUnitsAreOut(t *testing.T) {
 
 // Edits to and fro do not add up to a reservation of more than the refill.
 func TestManyEditsKeepTheRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	l := algo.Limit{Limit: 100, Period: 10 * second}
 	other := algo.Limit{Limit: 101, Period: 10 * second, Burst: 100}
 	var free []int64

@@ -81,6 +81,9 @@ func TestApplyGoesBeyondTheLimitsOfSessions(t *testing.T) {
 
 // Unused limits are looked for, once a tick, before sessions meet the bound.
 func TestCollectingBeginsBeforeTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	const bound, keys = 8 * engine.CollectAt, 5 * engine.CollectAt
 	n := newNode(t, engine.Config{})
 	n.e.BoundLimits(bound)

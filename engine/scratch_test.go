@@ -110,6 +110,9 @@ func TestScratchFindsNoRoom(t *testing.T) {
 
 // Copies that take too much memory are another error than a full table.
 func TestScratchHasARoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	e := engine.New(engine.Config{})
 	s, c := e.NewSession(), e.NewScratch()
 	value := make([]byte, engine.MaxValueLen)

@@ -230,6 +230,9 @@ func TestOneRunServesAllEngines(t *testing.T) {
 
 // TestManySmallTablesAreCold: it is their sum that the caches must hold.
 func TestManySmallTablesAreCold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	p := newProcess(t, engine.Config{Shards: 16}, 12)
 	require.False(t, p.sessions[0].Cold())
 	for i := 1; i < 12; i++ {

@@ -112,6 +112,9 @@ func TestAStepWithinJoin(t *testing.T) {
 // A flush that may be rolled back holds the table for a bounded time: it is
 // refused before it begins.
 func TestFlushToBeUndoneIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	defer s.Close()
@@ -136,6 +139,9 @@ func TestFlushToBeUndoneIsBounded(t *testing.T) {
 // Steps within steps, to four levels, on few keys and on many. A rollback restores the
 // state at the beginning of its step.
 func TestStepsNest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		e := engine.New(engine.Config{Shards: 4})

@@ -94,6 +94,9 @@ func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 // The numbers of nodes that nobody has charged for a month, or of too many, are
 // forgotten.
 func TestChargedNodesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	now := start

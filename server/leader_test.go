@@ -141,6 +141,9 @@ func TestALeaderAnswersEveryBatch(t *testing.T) {
 }
 
 func TestAsyncLeaderDoesNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	_, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
 	for _, command := range []string{"CL.THROTTLE a 15 30 60\r\n", "RL.LIMIT a 10 60 ASYNC\r\n", "RL.LIMIT a 10 60 AND b 10 60\r\n",
 		"INCR n\r\n", "DECRBY n 7\r\n", "GET n\r\n", "SET s hello\r\n", "SET s hello EX 10 XX\r\n", "GET s\r\n", "STRLEN s\r\n", "EXPIRE n 100\r\n", "TTL n\r\n", "EXISTS n\r\n", "DEL m\r\n", "MGET n s\r\n"} {

@@ -76,7 +76,7 @@ func TestPreparedChecks(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	multi, rounds := false, 1500
 	if testing.Short() {
-		rounds = 300
+		rounds = 100
 	}
 	for round := range rounds {
 		together.at(time.Duration(round) * time.Second)

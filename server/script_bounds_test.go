@@ -77,6 +77,9 @@ func TestScriptsAreAtomic(t *testing.T) {
 // A script that is ended has changed nothing; one that fails keeps what it has
 // written.
 func TestEndedScriptChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	_, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: 2 * time.Second}})
 	c := dial(t, addr)
 	require.NoError(t, c.SetDeadline(time.Now().Add(20*patience)))
@@ -183,6 +186,9 @@ func TestScriptsAreBounded(t *testing.T) {
 // Commands that take long count as what they take: a script of such commands
 // leaves its loop after a few.
 func TestScriptOfSlowCommandsLeavesItsLoop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	require.Equal(t, int64(60_000), c.call(`EVAL "for i = 1, 600 do local t = {} for j = 1, 100 do t[j] = i .. ':' .. j end redis.call('rpush', KEYS[1], unpack(t)) end return redis.call('llen', KEYS[1])" 1 list`))
@@ -301,6 +307,9 @@ func TestResultsAreCharged(t *testing.T) {
 
 // Copies have a bound of their own: a script that passes it changes nothing.
 func TestSlowScriptThatChangesTooMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))

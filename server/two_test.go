@@ -198,6 +198,9 @@ func TestADeniedFlooderTakesNothing(t *testing.T) {
 
 // Twelve groups and one group give the same answers to calls that follow each other.
 func TestTwoGroupsAnswerAsOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	texts := []string{
 		"limits: {user: {by: [tenant, user], rate: 3/s}, all: {rate: 10/s}}",
 		"limits: {user: {by: [tenant, user], rate: 5/s, algorithm: fixed}, all: {rate: 8/s, algorithm: sliding}, day: {rate: 300/d, algorithm: fixed}}",

@@ -279,6 +279,9 @@ func texts(list any) []any {
 
 // A script may call what its client may: on a loop, on a worker, in EXEC.
 func TestGuardedCommandsInScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one client, and long under the race detector: make main runs it")
+	}
 	_, addr := startServer(t, Config{Runtime: Runtime{AdminPass: "pw"}})
 	const flush = "redis.call('SET', 'k', 1) return redis.call('FLUSHALL')"
 	const slow = "for i = 1, 3000000 do local a = i * i end " + flush

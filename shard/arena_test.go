@@ -43,6 +43,9 @@ func remove(t *Table, key []byte) {
 }
 
 func TestDeletedRecordsAreReused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	tab := New(Config{Shards: 1})
 	fill(t, tab, 20_000)
 	full := tab.Bytes()

@@ -227,6 +227,9 @@ func TestResizeInAChunkBeingDrained(t *testing.T) {
 }
 
 func TestALowerLimitIsReached(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	tab := New(Config{Shards: 2, MaxBytes: 4 << 20, Evict: true})
 	for i := range 50_000 {
 		require.NoError(t, insert(tab, key16(i), 0, 1, math.MaxInt64, 0))

@@ -13,6 +13,9 @@ import (
 // Keys that a step keeps are not evicted, however much it writes, until it lets go. Large
 // records, records of a class and a full segment each find victims in their own way.
 func TestKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	for _, words := range []int{1, 40, 1000} {
 		t.Run(fmt.Sprint(words), func(t *testing.T) {
 			const limit = 1 << 20

@@ -359,6 +359,9 @@ func (m *model) run(t *rapid.T) {
 }
 
 func TestModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	for _, c := range []struct {
 		Config
 		journal bool

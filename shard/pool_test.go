@@ -33,6 +33,9 @@ func TestAPoolCountsAllTables(t *testing.T) {
 // TestATableWithoutLimitGivesUpHoles: while the pool is full, a table that may not evict
 // empties chunks that have few records. It is the other tables that need the memory.
 func TestATableWithoutLimitGivesUpHoles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	pool := NewPool(2)
 	tab, other := New(Config{Shards: 1, Pool: pool}), New(Config{Shards: 1, Pool: pool})
 	fill(t, tab, 100_000)

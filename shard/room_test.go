@@ -83,6 +83,9 @@ func TestLargeRecordsStayWithinTheLimit(t *testing.T) {
 
 // Making room ahead holds up nobody, and the room stays.
 func TestRoomIsMadeAhead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	const limit = 4 << 20
 	tab := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})
 	for i := 0; tab.Stats().Evicted == 0; i++ {
@@ -110,6 +113,9 @@ func TestTooLargeForTheLimitEvictsNothing(t *testing.T) {
 // The entry that matters least goes, in whatever shard it is: large records leave those
 // alone that are exhausted while others are there.
 func TestLargeRecordsEvictWhatMattersLeast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	const limit, exhausted = 8 << 20, 30_000
 	tab := New(Config{Shards: 32, MaxBytes: limit, Evict: true, Pressure: byMeta})
 	for i := range exhausted {

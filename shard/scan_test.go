@@ -152,6 +152,9 @@ func insertOrTouch(t *Table, key []byte, deadline int64) error {
 }
 
 func TestRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	tab := New(Config{})
 	require.False(t, tab.Random(r.Uint64, 0, func(Entry) {}))

@@ -15,6 +15,7 @@ import (
 // and no more, from all callers together. When there is a leader again, the
 // leader's counters hold.
 func TestOpenIsNoFlood(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure", "open", "--backstop", "3")
 	leader := c.leader(t)

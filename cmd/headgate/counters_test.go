@@ -13,6 +13,7 @@ import (
 // transactions and scripts. When there is a leader again, the leader has all of
 // it, once.
 func TestCountersWithoutALeader(t *testing.T) {
+	notUnderRace(t)
 	c := startCluster(t, 3, "--on-failure", "local")
 	leader := c.leader(t)
 	left, other := c.followers(leader)[0], c.followers(leader)[1]

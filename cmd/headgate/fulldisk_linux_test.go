@@ -58,6 +58,7 @@ func (c *client) count(t *testing.T, key string) int {
 // While the disk is full, a node on its own goes on in memory, reports it, and
 // can start. When there is room again, everything is on the disk.
 func TestFullDiskOfANodeOnItsOwn(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	d := disktest.Mount(t, 24<<20)
 	p, c := startOnDisk(t, d)

@@ -85,6 +85,7 @@ func eachTenant(fn func(i int) error) error {
 // A policy with a home counts each tenant in the group of the tenant's slot. Sums are exact,
 // through every node, through the death of a leader and through edits.
 func TestHomesOfTwelveGroups(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const groups, rate = 12, 5
 	c := newCluster(t, 3, "--durability=sync", "--on-failure=closed")

@@ -34,6 +34,7 @@ func TestServe(t *testing.T) {
 
 // A normal start warns of nothing: neither the first one nor one with data.
 func TestNormalStartsWarnOfNothing(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range [][]string{nil, {"--data-dir", dir, "--peer-listen", "127.0.0.1:0"}, {"--data-dir", dir, "--peer-listen", "127.0.0.1:0"}} {

@@ -13,6 +13,7 @@ import (
 // The counts of descriptors outlast the leader, on every node and in scripts
 // too, and nothing is granted twice.
 func TestDescriptorsOutlastTheLeader(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3)
 	leader := c.leader(t)

@@ -15,6 +15,7 @@ import (
 // A blocked caller stays blocked when the leader is killed, on the next leader
 // and on nodes that are left alone, for the same time.
 func TestBlocksOutlastTheLeader(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=open")
 	leader := c.leader(t)

@@ -16,6 +16,7 @@ import (
 // The leader is killed while callers take slots and repeat calls without an answer. No
 // slot is lost or handed out twice, and callers can settle on the next leader.
 func TestSlotsOutlastTheLeader(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const slots, callers, killAt = 20, 32, 8
 	c := startCluster(t, 3, "--on-failure=closed", "--raft-profile=slow")

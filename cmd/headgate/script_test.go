@@ -13,6 +13,7 @@ import (
 // A failover costs no NOSCRIPT: what clients have loaded, or sent with EVAL,
 // every node knows. SCRIPT FLUSH reaches every node too.
 func TestScriptsSurviveFailover(t *testing.T) {
+	notUnderRace(t)
 	c := startCluster(t, 3, "--durability", "sync", "--on-failure", "closed", "--forward-timeout", "5s")
 	leader := c.leader(t)
 	require.Eventually(t, func() bool { // the members have told what they can read

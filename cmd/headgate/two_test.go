@@ -113,6 +113,7 @@ func charged(t *testing.T, through ...checker) (tenants, ceiling int64) {
 // they are answered. A node dies meanwhile. Each group charges each call once, and each
 // repeat gets the first answer.
 func TestFrontsOfTwoGroups(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const clients, calls = 6, 40
 	c := newCluster(t, 3, "--groups=12", "--durability=sync", "--on-failure=closed")

@@ -75,6 +75,7 @@ func TestHistoryAndCounts(t *testing.T) {
 
 // A node shows its cluster: members, groups, what differs, and the last handover.
 func TestViewOfTheCluster(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := newCluster(t, 3)
 	for i, n := range c.nodes {

@@ -63,6 +63,9 @@ func TestScansOfCollections(t *testing.T) {
 }
 
 func TestLargeCollections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	const n = 5000 // more than a loop handles itself
 	var fields, members, scores []string
 	for i := range n {
@@ -146,6 +149,9 @@ func TestRandomlyChosen(t *testing.T) {
 // TestBoundsOfCollections demands that what exceeds the bounds of a value is
 // refused and changes nothing.
 func TestBoundsOfCollections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	p := newPair(t)
 	large := strings.Repeat("x", 1<<19)
 	for _, f := range []struct{ grow, length string }{

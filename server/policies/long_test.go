@@ -12,6 +12,9 @@ import (
 
 // Every command about versions takes a list that is longer than a record.
 func TestCommandsOfALongList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	r := rig.New(t, engine.Config{})
 	list := func(of string) string {
 		return strings.Repeat("- "+strings.Repeat("a", 240)+"\n", 2200) + "- " + of + "\n"
