@@ -11,9 +11,9 @@ import (
 // full at first. The bucket holds extra units more than the limit.
 //
 // Each admitted unit was taken at some time between the start and the end of its call. Keeping a unit in the bucket for
-// later does no harm unless the bucket is full and would lose it. So units are taken at the end of their calls.
-// Whenever the bucket is full, one is also taken for the call that ends first. If any schedule serves all units, this
-// one does. A unit whose call ends while the bucket is empty is one that no bucket had.
+// later does no harm unless the bucket is full. So units are taken at the end of their calls. What would flow into a
+// full bucket goes to the call that ends first, also as a part of a unit. If any schedule serves all units, this one
+// does. A unit whose call ends while the bucket is empty is one that no bucket had.
 func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
 	b := newBucket(limit, period, extra)
 	for i := range calls {
@@ -22,7 +22,7 @@ func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
 			continue
 		}
 		b.advance(c.Start)
-		heap.Push(&b.open, claim{c.End, int64(c.Cost)})
+		b.claim(c.End, int64(c.Cost))
 	}
 	b.advance(math.MaxInt64)
 	return b.excess
@@ -35,8 +35,8 @@ func newBucket(limit, period, extra int64) bucket {
 	return b
 }
 
-// claim is a number of units to be taken until end.
-type claim struct{ end, units int64 }
+// claim is a number of points to be taken until end.
+type claim struct{ end, points int64 }
 
 // claims is a heap by end.
 type claims []claim
@@ -60,63 +60,58 @@ type bucket struct {
 	now           int64
 	open          claims
 	excess        int64
-	missed        func(claim) // told of what no bucket had; may be nil
+	missed        func(end, units int64) // told of what no bucket had; may be nil
 }
 
-// advance takes units for the open claims until the time to.
+// claim opens a claim of units that were taken between now and end.
+func (b *bucket) claim(end, units int64) { heap.Push(&b.open, claim{end, units * b.period}) }
+
+// advance takes points for the open claims until the time to. What begins at this time may end before the open claims do.
 func (b *bucket) advance(to int64) {
-	for len(b.open) > 0 {
-		first := b.open[0].end
-		missing := (b.capacity*b.period - b.level) / b.limit
-		full := b.now + missing - missing/(clockSlack+1)
-		next := min(first, full)
-		if next > to || next == to && first > to {
-			// What begins at this time may end before the open claims do.
-			b.fill(to)
-			return
+	for len(b.open) > 0 && b.open[0].end < to {
+		end := b.open[0].end
+		b.fill(end)
+		if len(b.open) == 0 || b.open[0].end != end {
+			continue // fill has served it
 		}
-		b.fill(next)
-		if next < first {
-			b.take(1)
-			continue
-		}
-		if !b.take(b.open[0].units) {
-			b.excess += b.open[0].units
+		c := heap.Pop(&b.open).(claim)
+		if missing := c.points - b.level; missing > 0 {
+			units := (missing + b.period - 1) / b.period
+			b.excess += units
 			if b.missed != nil {
-				b.missed(b.open[0])
+				b.missed(end, units)
 			}
-			heap.Pop(&b.open)
+			c.points = max(0, c.points-units*b.period)
 		}
+		b.level -= c.points
 	}
 	if to != math.MaxInt64 {
 		b.fill(to)
 	}
 }
 
-// take gives up to n units to the claim that ends first, and reports whether it has all it needs.
-func (b *bucket) take(n int64) bool {
-	n = min(n, b.open[0].units, b.level/b.period)
-	b.level -= n * b.period
-	b.open[0].units -= n
-	if b.open[0].units > 0 {
-		return false
-	}
-	heap.Pop(&b.open)
-	return true
-}
-
-// fill lets time pass.
+// fill lets time pass in which no claim begins or ends.
 func (b *bucket) fill(to int64) {
 	d := to - b.now
 	if d <= 0 {
 		return
 	}
 	b.now = to
-	full := b.capacity * b.period
 	d += d/clockSlack + 1
-	if d >= (full-b.level)/b.limit+1 {
-		b.level = full
+	room := b.capacity*b.period - b.level
+	if len(b.open) == 0 && d > room/b.limit {
+		b.level += room
 		return
 	}
-	b.level += d * b.limit
+	over := d*b.limit - room
+	b.level += min(room, room+over)
+	for over > 0 && len(b.open) > 0 {
+		c := &b.open[0]
+		n := min(over, c.points)
+		c.points -= n
+		over -= n
+		if c.points == 0 {
+			heap.Pop(&b.open)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
 	"slices"
@@ -144,13 +143,13 @@ func (l *Leased) spent(missed func(end, units int64)) (admitted int) {
 	begin := int64(math.MinInt64)
 	reign := func(units, end int64) {
 		b := newBucket(units, int64(l.Period), 0)
-		b.missed = func(c claim) { missed(c.end, c.units) }
+		b.missed = missed
 		for _, c := range calls {
 			if c.From < begin || c.To > end {
 				continue
 			}
 			b.advance(c.From)
-			heap.Push(&b.open, claim{c.To, 1})
+			b.claim(c.To, 1)
 		}
 		b.advance(math.MaxInt64)
 	}

@@ -139,6 +139,13 @@ func TestTokenBucket(t *testing.T) {
 	early.Cost, early.End = 2, 21_900*ms
 	_, sum := Budgets(one(key, append(calls, early)...), None)
 	require.EqualValues(t, 1, sum.Units)
+
+	// A long call met a full bucket, but was decided after the call for all units that followed it.
+	long, all := call(0, 2000, history.Admitted, 0), call(20, 120, history.Admitted, 0)
+	all.Cost = 10
+	require.True(t, budgets(one(key, long, all)).OK)
+	long.End = 900 * ms
+	require.False(t, budgets(one(key, long, all)).OK)
 }
 
 // A bucket that decides at random times within the calls is never accused.
@@ -157,7 +164,7 @@ func TestTokenBucketProperty(t *testing.T) {
 			if next := max(tat, now) + cost*interval; next-now <= interval*int64(limit) {
 				tat = next
 				calls = append(calls, history.Call{
-					Start: now - rnd.Int64N(interval+1), End: now + rnd.Int64N(interval+1),
+					Start: now - rnd.Int64N(5*interval+1), End: now + rnd.Int64N(5*interval+1),
 					Cost: int32(cost), Limit: limit, Outcome: history.Admitted,
 				})
 			}
