@@ -310,24 +310,27 @@ func (c *Cluster) awaitLeaderOf(group int, deadline time.Time, without []*Node) 
 	return nil, fmt.Errorf("no leader of group %d in time: %s", group, c.describe(group))
 }
 
-// AwaitVote waits until the leader counts the vote of a node, or no longer does.
+// AwaitVote waits until the leader of each group counts the vote of a node, or no longer does.
 func (c *Cluster) AwaitVote(n *Node, vote bool, timeout time.Duration) error {
+	group := max(c.Groups, 1) - 1
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		l := c.Leader()
-		if l == nil {
-			continue
-		}
-		s, err := c.Status(l)
-		if err != nil {
-			continue
-		}
-		for _, m := range s.Members {
-			if m.ID == n.Name && m.Voter == vote {
+		for ; c.hasVote(n, group, vote); group-- {
+			if group == 0 {
 				return nil
 			}
 		}
 	}
-	return fmt.Errorf("%s: vote is not %v after %v: %s", n.Name, vote, timeout, c.Describe())
+	return fmt.Errorf("%s: vote in group %d is not %v after %v: %s", n.Name, group, vote, timeout, c.describe(group))
+}
+
+// hasVote reports whether a group has a leader, and this leader counts the vote of a node if and only if vote is true.
+func (c *Cluster) hasVote(n *Node, group int, vote bool) bool {
+	leader := c.LeaderOf(group)
+	if leader == nil {
+		return false
+	}
+	s, err := c.status(leader, group)
+	return err == nil && slices.ContainsFunc(s.Members, func(m raftlog.Member) bool { return m.ID == n.Name && m.Voter == vote })
 }
 
 // AwaitSettled waits until the running nodes agree on a leader and have applied all that it had committed a moment ago,
