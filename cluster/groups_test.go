@@ -105,7 +105,7 @@ func TestOtherGroupsWaitForTheFirst(t *testing.T) {
 }
 
 // The groups are dealt out to the voters, and not to a nonvoter. One that does not answer,
-// or is behind, is not ready.
+// or is behind, is not ready. None is ready while a node waits for its vote.
 func TestHome(t *testing.T) {
 	t.Parallel()
 	node := func(id string) partition.TopologyNode {
@@ -123,6 +123,12 @@ func TestHome(t *testing.T) {
 		_, ready := home(group, top)
 		require.Equal(t, want, ready)
 	}
+	top.Nodes[2].Waits = true // b
+	_, ready := home(2, top)
+	require.False(t, ready, "b will be the home of other groups soon")
+	top.Nodes[2].Alive = false
+	_, ready = home(2, top)
+	require.True(t, ready, "nobody knows when b comes back")
 	id, ready := home(0, &partition.Topology{})
 	require.Empty(t, id)
 	require.False(t, ready)

@@ -21,13 +21,18 @@ const (
 
 // home returns the voter that should lead a group. The groups are dealt out to the voters
 // in the order of their ids, so each of n voters is the home of every n-th group. ready
-// reports whether that voter answers and has caught up. id is empty if there are no voters.
+// reports whether that voter answers and has caught up. It is false while another node waits
+// for its vote: this node will change the homes, and a new leader would make it wait again.
+// id is empty if there are no voters.
 func home(group int, t *partition.Topology) (id string, ready bool) {
 	var voters []*partition.TopologyNode
+	waits := false
 	for i := range t.Nodes {
-		if t.Nodes[i].Voter {
-			voters = append(voters, &t.Nodes[i])
+		n := &t.Nodes[i]
+		if n.Voter {
+			voters = append(voters, n)
 		}
+		waits = waits || n.Waits && n.Alive
 	}
 	if len(voters) == 0 {
 		return "", false
@@ -39,7 +44,7 @@ func home(group int, t *partition.Topology) (id string, ready bool) {
 		return 1
 	})
 	v := voters[group%len(voters)]
-	return v.ID, v.Alive && v.LagEntries <= raftlog.PromoteLag
+	return v.ID, !waits && v.Alive && v.LagEntries <= raftlog.PromoteLag
 }
 
 // bringHome hands the groups that this node leads to their homes, one after the other, until

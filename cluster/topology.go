@@ -81,7 +81,7 @@ func topology(s *raftlog.Status) *partition.Topology {
 	t := &partition.Topology{Self: s.NodeID, Term: s.Term}
 	for _, m := range s.Members {
 		node := partition.TopologyNode{
-			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Alive: m.Up,
+			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Waits: m.Waits, Alive: m.Up,
 			LagEntries: m.Lag, LagMillis: m.LagTime.Milliseconds(),
 		}
 		node.Address, node.Cluster = address(m.Meta[metaClient]), address(m.Meta[metaCluster])

@@ -107,7 +107,9 @@ func TestVoterWithoutItsData(t *testing.T) {
 	f.start()
 	voter := func() bool { return l.sees(f).Voter }
 	waitFor(t, "vote withdrawn", func() bool { return !voter() })
+	waitFor(t, "the leader says that it waits for its vote", func() bool { return l.sees(f).Waits })
 	waitFor(t, "vote given back", voter)
+	require.False(t, l.sees(f).Waits)
 	require.Len(t, c.converge(), 20)
 }
 

@@ -84,6 +84,7 @@ type Member struct {
 	Addr    string            `json:"addr"`
 	DataID  string            `json:"data_id"` // id of the data with which the node became a member
 	Voter   bool              `json:"voter"`
+	Waits   bool              `json:"waits"` // a nonvoter that gets a vote when it has kept up for Config.PromoteAfter
 	Leader  bool              `json:"leader"`
 	Self    bool              `json:"self"`
 	Up      bool              `json:"up"`             // the member answered this node's last question, in the last few seconds
@@ -186,6 +187,7 @@ func (g *Group) members(s *Status) []Member {
 			m.RTT, m.Skew = k.rtt, time.Duration(k.wall+boottime.Now()-g.clocks.Wall())
 			m.Lag, m.LagTime = k.lag, k.lagTime
 			m.Lost, m.HeldTerm, m.HeldIndex = k.lost, k.heldTerm, k.heldIndex
+			m.Waits = !m.Voter && k.status.WantsVote
 		}
 		out = append(out, m)
 	}

@@ -20,6 +20,7 @@ type TopologyNode struct {
 	Cluster Address // address for clients of Redis Cluster; zero if the node has no separate port for them
 	Leader  bool
 	Voter   bool
+	Waits   bool // no voter yet: it gets a vote when it has caught up
 	Alive   bool
 	// LagEntries and LagMillis say how far the node's log is behind the leader's log.
 	LagEntries uint64
