@@ -116,9 +116,10 @@ const (
 	// microsecond each.
 	sweepTurn  = 10 * time.Second
 	sweepLeast = 200 * time.Millisecond
-	// sweepTick is how often the sweeper continues. sweepShare is its share of its
-	// thread's time; it takes more if a turn would last longer than sweepTurn.
-	sweepTick  = 20 * time.Millisecond
+	// The sweeper works for sweepWork, or for one turn if that is less, and then pauses
+	// for sweepShare times as long. It pauses less if a turn would last longer than
+	// sweepTurn.
+	sweepWork  = 200 * time.Microsecond
 	sweepShare = 100
 	// While much is expiring, the sweeper works for sweepBusy at once, then pauses for
 	// sweepRest.
@@ -141,7 +142,7 @@ func (e *Engine) Run(ctx context.Context) {
 	defer discipline.Stop()
 	decay := time.NewTicker(topHalfLife)
 	defer decay.Stop()
-	sweep := time.NewTimer(sweepTick)
+	sweep := time.NewTimer(sweepLeast)
 	defer sweep.Stop()
 	next := 0
 	for {
@@ -165,16 +166,16 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// sweep reaps the shards due at this tick, from i on, within the sweeper's share of time.
-// Shards are counted over all engines. While a quarter of a shard's keys has expired it
-// goes on, up to sweepBusy. It returns the next shard and how long to pause.
+// sweep reaps the shards from i on, within the sweeper's share of time. Shards are counted
+// over all engines. While a quarter of a shard's keys has expired it goes on, up to
+// sweepBusy. It returns the next shard and how long to pause.
 func (s *shared) sweep(i int) (next int, rest time.Duration) {
 	begin := time.Now()
 	all := len(s.engines) * s.shards
 	var e *Engine
 	var now int64
 	var keys int
-	for due := max(all*int(sweepTick)/int(sweepLeast), 1); ; due-- {
+	for done := 1; ; done++ {
 		if at := s.engines[i/s.shards]; at != e {
 			e, now, keys = at, at.passed(), at.table.Len()
 		}
@@ -189,8 +190,11 @@ func (s *shared) sweep(i int) (next int, rest time.Duration) {
 		switch busy := reaped*4*s.shards > keys; {
 		case busy && took > sweepBusy:
 			return i, sweepRest
-		case !busy && (due <= 1 || took > sweepTick/sweepShare):
-			return i, max(sweepTick, min(took*sweepShare, sweepTurn/time.Duration(all)))
+		case !busy && (done >= all || took > sweepWork):
+			part := func(turn time.Duration) time.Duration {
+				return turn * time.Duration(min(done, all)) / time.Duration(all)
+			}
+			return i, max(part(sweepLeast), min(took*sweepShare, part(sweepTurn)))
 		}
 	}
 }

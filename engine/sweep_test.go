@@ -35,6 +35,29 @@ func TestExpiredKeysAreNotCountedForLong(t *testing.T) {
 	}
 }
 
+// The pauses of a turn add up to what the constants say, with few and with many shards.
+func TestSweeperPauses(t *testing.T) {
+	for _, engines := range []int{1, 12} {
+		es := NewEngines(Config{}, engines)
+		s := es[0].NewSession()
+		for i := range 20_000 {
+			_, err := s.Set(start, fmt.Append(nil, "key:", i), []byte("1"), &SetOptions{})
+			require.NoError(t, err)
+		}
+		pauses, calls := time.Duration(0), 0
+		for next, turned := 0, false; !turned; calls++ {
+			before := next
+			var rest time.Duration
+			next, rest = es[0].shared.sweep(next)
+			pauses += rest
+			turned = next <= before
+		}
+		require.GreaterOrEqual(t, pauses, sweepLeast*9/10, "%d engines", engines)
+		require.LessOrEqual(t, pauses, 2*sweepTurn, "%d engines", engines)
+		t.Logf("%d engines: %d calls, %v", engines, calls, pauses)
+	}
+}
+
 // BenchmarkSweepTurn reports the processor time of a turn over a table, and how long it
 // lasts.
 func BenchmarkSweepTurn(b *testing.B) {
