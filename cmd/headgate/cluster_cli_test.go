@@ -56,6 +56,7 @@ func TestClusterAsksTheWrongPort(t *testing.T) {
 }
 
 func TestClusterWithoutLeader(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3)
 	leader := c.leader(t)

@@ -317,6 +317,7 @@ func TestThreeNodes(t *testing.T) {
 // admitted twice, in async, and no call fails for long.
 // A node that waits for the others listens and is not ready.
 func TestReadyIsLoggedWhenItIsTrue(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := newCluster(t, 3)
 	n := c.nodes[0]
@@ -509,6 +510,7 @@ func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
 
 // Commands of policies and holds name no key: any node takes them.
 func TestAnyNodeTakesChecksThatNameNoKey(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3)
 	leader := c.leader(t)

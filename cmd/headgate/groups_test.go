@@ -57,6 +57,7 @@ func keysOfAllGroups() (keys []string) {
 // Twelve groups of three nodes decide, through every node, and survive the death of a node
 // and a restart without the parameter.
 func TestTwelveGroups(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const groups = 12
 	c := newCluster(t, 3, "--durability=sync", "--on-failure=closed")

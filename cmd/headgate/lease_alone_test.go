@@ -11,6 +11,7 @@ import (
 // Without a leader nobody gets a block. The failure policy answers NEED, and a block cannot
 // be returned.
 func TestLeasesWithoutALeader(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure", "closed")
 	leader := c.leader(t)

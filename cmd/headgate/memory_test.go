@@ -25,6 +25,7 @@ func TestASmallHeapMayGrowBySoMuch(t *testing.T) {
 // Requests over HTTP, which allocate, are not answered by collecting a heap of a few
 // megabytes again and again.
 func TestRequestsOverHTTPAreNotCollectedOneByOne(t *testing.T) {
+	notUnderRace(t)
 	p := start(t)
 	for range 2000 {
 		require.Equal(t, 200, p.status("/v1/openapi.yaml"))

@@ -21,6 +21,7 @@ import (
 // Every metric of a server on its own counts what its name says: the test does
 // each of the things a different number of times.
 func TestMetrics(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	e := engine.New(engine.Config{MaxBytes: 64 << 20})
 	front, err := server.New(server.Config{Parts: server.One(e, nil), Runtime: server.Runtime{MaxClients: 6}, MaxBulk: 16 << 20,

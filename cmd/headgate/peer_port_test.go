@@ -104,6 +104,7 @@ func (c *client) skip(n int) bool {
 // The operator's tool proves the secret of the node's data directory, or of a
 // file.
 func TestClusterCommandsNeedTheSecret(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	ports, err := subprocess.Addrs("127.0.0.1", 1)
 	require.NoError(t, err)

@@ -111,6 +111,7 @@ func TestSecretIsReplacedUnderLoad(t *testing.T) {
 // A node with a secret and one without do not hear each other, and each says
 // what is missing.
 func TestNodesWithAndWithoutASecret(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := newCluster(t, 2)
 	name := filepath.Join(t.TempDir(), "secret")
@@ -133,6 +134,7 @@ func TestNodesWithAndWithoutASecret(t *testing.T) {
 // A node that has the secret can forward commands to its own cluster only. A node
 // of another cluster with the same secret, or of no cluster, is refused.
 func TestAnotherClusterForwardsNothing(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	const shared = "a secret of two clusters"
 	var clusters []string
@@ -173,6 +175,7 @@ func TestAnotherClusterForwardsNothing(t *testing.T) {
 // A node with data keeps its secret, or its lack of one. When a node of several
 // that has none is started without join, it makes none, which would shut it out.
 func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3)
 	n := c.followers(c.leader(t))[0]
@@ -191,6 +194,7 @@ func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
 
 // A node on its own becomes one of three: the others get a copy of its secret.
 func TestGrowthWithTheSecretOfTheFirstNode(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	flags := append(patient, "--requirepass=pw")
 	c := newCluster(t, 3, flags...)

@@ -116,6 +116,7 @@ func TestLongListInACluster(t *testing.T) {
 // In a cluster a new text reaches every node, whichever node loads it. A node
 // that restarts with an old text changes nothing, and reports that it differs.
 func TestPoliciesOfAFileInACluster(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := newCluster(t, 3, "--on-failure=closed")
 	paths := make([]string, len(c.nodes))

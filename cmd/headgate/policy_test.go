@@ -26,6 +26,7 @@ func (n *process) call(t *testing.T, args ...string) resp.Reply {
 // and after a restart. There is one budget, one version, one count of consumed
 // units.
 func TestPoliciesOnThreeNodes(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=closed")
 	leader := c.leader(t)

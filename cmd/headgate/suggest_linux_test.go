@@ -19,6 +19,7 @@ import (
 
 // After a start in a terminal, the server shows what to type next, and it works.
 func TestATerminalIsToldWhatToTypeNext(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	require.NotContains(t, start(t).stderr.String(), "try: ")
 

@@ -87,6 +87,7 @@ func TestTopDoesNotFollowRedirects(t *testing.T) {
 // If no terminal reads, frames follow each other without sequences for terminals, and SIGINT
 // ends top with status 0.
 func TestTopInAPipe(t *testing.T) {
+	notUnderRace(t)
 	t.Parallel()
 	p := start(t)
 	cmd := command(t, "top", "--url=http://"+p.http)
