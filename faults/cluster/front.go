@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"bufio"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // front is the address that a node advertises to its peers. It sends each connection through the proxy of the link that
@@ -78,43 +81,63 @@ func (f *front) accept() {
 
 // forward copies both directions until either ends.
 func (f *front) forward(c net.Conn) {
-	defer c.Close()
-	s, err := net.DialTimeout("tcp", f.route(c), time.Second)
-	if err != nil {
+	if !f.open(c) {
 		return
 	}
-	defer s.Close()
-	f.mu.Lock()
-	closed := f.closed
-	f.conns[c], f.conns[s] = struct{}{}, struct{}{}
-	f.mu.Unlock()
-	if !closed {
-		var wg sync.WaitGroup
-		pipe := func(dst, src net.Conn) {
-			io.Copy(dst, src) // in the kernel, by splice
-			dst.Close()
-			src.Close()
-		}
-		wg.Go(func() { pipe(s, c) })
-		wg.Go(func() { pipe(c, s) })
-		wg.Wait()
+	defer f.shut(c)
+	in := bufio.NewReader(c)
+	s, err := net.DialTimeout("tcp", f.route(c, in), time.Second)
+	if err != nil || !f.open(s) {
+		return
 	}
-	f.mu.Lock()
-	delete(f.conns, c)
-	delete(f.conns, s)
-	f.mu.Unlock()
+	defer f.shut(s)
+	var wg sync.WaitGroup
+	pipe := func(dst net.Conn, src io.Reader) {
+		io.Copy(dst, src) // in the kernel, by splice
+		c.Close()
+		s.Close()
+	}
+	wg.Go(func() { pipe(s, in) })
+	wg.Go(func() { pipe(c, s) })
+	wg.Wait()
 }
 
-// route returns the address of the link's proxy, or, for the node itself and for strangers, that of the node.
-func (f *front) route(c net.Conn) string {
-	inode, err := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr))
-	if err != nil {
-		return f.node.Peer // it has gone already
-	}
+// open has Close close a connection. It closes the connection and returns false after Close.
+func (f *front) open(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, n := range f.peers {
-		if holds(n.PID(), inode) {
+	if f.closed {
+		c.Close()
+		return false
+	}
+	f.conns[c] = struct{}{}
+	return true
+}
+
+func (f *front) shut(c net.Conn) {
+	c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+}
+
+// route returns the address of the link's proxy, or, for the node itself and for strangers, that of the node. Nodes say
+// who they are, in clear text or else in TLS. Then the runner looks who has the socket. That takes as long as a process
+// has files.
+func (f *front) route(c net.Conn, in *bufio.Reader) string {
+	f.mu.Lock()
+	peers := maps.Clone(f.peers)
+	f.mu.Unlock()
+	dials := func(*Node) bool { return false }
+	if name, err := peer.Dialler(in); err == nil {
+		dials = func(n *Node) bool { return n.Name == name }
+	} else if inode, err := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr)); err == nil {
+		dials = func(n *Node) bool { return holds(n.PID(), inode) }
+	}
+	for i, n := range peers {
+		if dials(n) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			return f.links[i].Addr()
 		}
 	}

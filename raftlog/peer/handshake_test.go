@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -273,6 +274,15 @@ func FuzzHello(f *testing.F) {
 			require.Equal(t, in, append(slices.Clone(h.raw), in[len(in)-all.Len():]...))
 			require.LessOrEqual(t, len(h.raw), helloHead+maxHello)
 		}
+		proxied := bufio.NewReader(iotest.OneByteReader(bytes.NewReader(in)))
+		node, errDialler := Dialler(proxied)
+		require.Equal(t, err == nil, errDialler == nil)
+		if err == nil {
+			require.Equal(t, h.node, node)
+		}
+		passed, err := io.ReadAll(proxied)
+		require.NoError(t, err)
+		require.Equal(t, len(in), len(passed), "a proxy passes on all of it")
 		guarded := party{ownVersions, secretsOf("a secret that nobody knows")}
 		var answer bytes.Buffer
 		_, err = guarded.accept(pair{bytes.NewReader(in), &answer}, func(*hello) status { return statusAccepted })

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
@@ -96,6 +97,28 @@ func readHello(r io.Reader) (*hello, error) {
 		return nil, err
 	}
 	return h, h.parse(h.raw[helloHead:])
+}
+
+// Dialler returns the id of the node that has opened a connection, empty for an operator's
+// tool. It reads nothing from r. It waits until the hello has come, and returns an error if
+// something else comes. It is for a proxy between nodes: nothing proves that the id is true.
+func Dialler(r *bufio.Reader) (node string, err error) {
+	head, err := r.Peek(helloHead)
+	if err != nil {
+		return "", err
+	}
+	if string(head[:len(handshakeMagic)]) != handshakeMagic {
+		return "", errNotPeer
+	}
+	all, err := r.Peek(helloHead + min(maxHello, int(binary.BigEndian.Uint16(head[6:]))))
+	if err != nil {
+		return "", err
+	}
+	h, err := readHello(bytes.NewReader(all))
+	if err != nil {
+		return "", err
+	}
+	return h.node, nil
 }
 
 var errHello = errors.New("hello cannot be read")
