@@ -185,6 +185,9 @@ func (g *Group) Ticket() uint64 { return g.ledger.Open() }
 // Await implements partition.Replication.
 func (g *Group) Await() { g.ledger.Await() }
 
+// Expect implements partition.Replication.
+func (g *Group) Expect() { g.ledger.Expect() }
+
 // Durable implements partition.Replication.
 func (g *Group) Durable() bool { return g.node.cfg.Durable }
 

@@ -29,6 +29,12 @@ func (l *Ledger) Await() {
 	l.Flush()
 }
 
+// Expect does the same as Await, but the next cut keeps its usual time.
+func (l *Ledger) Expect() {
+	l.awaited.Store(true)
+	l.Mark()
+}
+
 // Due rings when there may be something to cut.
 func (l *Ledger) Due() <-chan struct{} { return l.due }
 

@@ -333,7 +333,7 @@ func (c *conn) blockSync(size int, ended func(), job func(w *resp.Writer, spent 
 		ended()
 		ticket := uint64(0)
 		if decides {
-			ticket = jobTicket(part)
+			ticket = jobTicket(part, true)
 		}
 		c.lane.postSpent(c, func() {
 			if took > 0 {
@@ -411,7 +411,7 @@ func wait(c *conn, call *command.Call, job func(w *resp.Writer)) {
 	w, sync := &resp.Writer{RESP3: c.resp3}, call.Sync
 	go func() {
 		job(w)
-		ticket := jobTicket(part)
+		ticket := jobTicket(part, true)
 		c.post(func() {
 			c.jobArgs = nil
 			c.unblock(w, ticket, sync)
@@ -422,6 +422,7 @@ func wait(c *conn, call *command.Call, job func(w *resp.Writer)) {
 // Aside implements command.Host.
 func (c *conn) Aside(call *command.Call, job func(call *command.Call) (then func())) {
 	part, decides := c.lane.part, c.decides(call.Spec)
+	durable := part.Durable() || call.Sync == command.SyncCommit
 	inner := &command.Call{
 		Spec: call.Spec, Args: command.CloneArgs(call.Args), W: &resp.Writer{RESP3: c.resp3}, Now: call.Now,
 		Sess: call.NewSession(), Host: c, OnWorker: true,
@@ -437,7 +438,7 @@ func (c *conn) Aside(call *command.Call, job func(call *command.Call) (then func
 		then := job(inner)
 		ticket := uint64(0)
 		if decides {
-			ticket = jobTicket(part)
+			ticket = jobTicket(part, durable || inner.Sync == command.SyncCommit)
 			c.srv.workers.deciding.Add(-1)
 		}
 		if then != nil { // not before: a handover waits for jobs that decide

@@ -80,11 +80,15 @@ func (l *lane) durability(call *command.Call) {
 
 // jobTicket returns the ticket of a job that has decided and is about to end. A handover
 // waits for this ticket, even if no client does. So the outcome of the job is known before
-// the table is sealed.
-func jobTicket(p *partition.Partition) uint64 {
+// the table is sealed. If soon is false, no client waits.
+func jobTicket(p *partition.Partition, soon bool) uint64 {
 	ticket := p.TakeTicket()
-	if ticket != partition.TicketLost {
+	switch {
+	case ticket == partition.TicketLost:
+	case soon:
 		p.Await()
+	default:
+		p.Expect()
 	}
 	return ticket
 }

@@ -30,10 +30,10 @@ type fakeCluster struct {
 	dialNode func(ctx context.Context, id string) (net.Conn, error)
 	replicas func(ctx context.Context, n int) int
 
-	ticket atomic.Uint64
-	term   atomic.Uint64
-	awaits atomic.Int64
-	dials  atomic.Int64
+	ticket          atomic.Uint64
+	term            atomic.Uint64
+	awaits, expects atomic.Int64
+	dials           atomic.Int64
 }
 
 func newFakeCluster(role partition.Role) *fakeCluster {
@@ -62,6 +62,8 @@ func (f *fakeCluster) Ticket() uint64 { return f.ticket.Load() }
 func (f *fakeCluster) Term() uint64 { return f.term.Load() }
 
 func (f *fakeCluster) Await() { f.awaits.Add(1) }
+
+func (f *fakeCluster) Expect() { f.expects.Add(1) }
 
 func (f *fakeCluster) Durable() bool {
 	f.mu.Lock()

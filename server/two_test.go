@@ -72,6 +72,22 @@ func TestChecksOfTwoGroups(t *testing.T) {
 	}
 }
 
+// Only a call whose reply waits for its commit asks for a batch of its own. A batch costs as
+// much as a hundred decisions.
+func TestChecksOfTwoGroupsDoNotHurryTheLog(t *testing.T) {
+	n := startHomes(t, 3)
+	n.set(t, "pay", ceilingPolicy)
+	c := dial(t, n.addr)
+	home := n.groups[1]
+	awaits, expects := home.awaits.Load(), home.expects.Load()
+	check := "RL.CHECK pay user bob tenant " + homesOf(3)[1]
+	require.EqualValues(t, 1, c.call(check).([]any)[0])
+	require.Equal(t, awaits, home.awaits.Load())
+	require.Equal(t, expects+1, home.expects.Load(), "a handover waits for the call")
+	c.send(check + " SYNC\r\n")
+	eventually(t, "the call to ask for its commit", func() bool { return home.awaits.Load() > awaits })
+}
+
 // A ceiling that counts by another attribute is in the group of its value.
 func TestCeilingsWithAHomeOfTheirOwn(t *testing.T) {
 	n := startHomes(t, 3)

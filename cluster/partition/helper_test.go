@@ -50,6 +50,7 @@ func (f *fakeReplication) Role() Role {
 func (f *fakeReplication) Ticket() uint64                         { return f.ticket.Load() }
 func (f *fakeReplication) Term() uint64                           { return 1 }
 func (f *fakeReplication) Await()                                 {}
+func (f *fakeReplication) Expect()                                {}
 func (f *fakeReplication) Durable() bool                          { return false }
 func (f *fakeReplication) AwaitReplicas(context.Context, int) int { return 0 }
 

@@ -232,6 +232,7 @@ type alone struct{}
 func (alone) Role() Role                                         { return Leading }
 func (alone) Ticket() uint64                                     { return 0 }
 func (alone) Await()                                             {}
+func (alone) Expect()                                            {}
 func (alone) Term() uint64                                       { return 0 }
 func (alone) Durable() bool                                      { return false }
 func (alone) DialLeader(context.Context) (net.Conn, error)       { return nil, errAlone }
