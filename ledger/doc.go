@@ -18,11 +18,12 @@
 //     the key dirty, and keeps the key's earlier state. If the reply must wait for the
 //     commit, the front (the server) calls Open to get a ticket. It then parks the
 //     reply, which means that it keeps the reply back until the ticket is released.
-//  2. Mark. The node asks for a cut with one of three methods. Mark says that keys may
+//  2. Mark. The node asks for a cut with one of four methods. Mark says that keys may
 //     be dirty; the node calls it every few milliseconds. Flush asks for a cut at once,
 //     without the usual time between two cuts (Pace in raftlog's Config). Await asks for
-//     a cut at once because a reply is parked. All three wake the log's proposer through
-//     the channel Due.
+//     a cut at once because a reply is parked. Expect asks for a cut at the usual time,
+//     because a handover will wait for the ticket. All four wake the log's proposer
+//     through the channel Due.
 //  3. Cut. The proposer makes the machine take all dirty keys as one batch. First, Begin
 //     gives the cut its ticket and opens the next ticket. Then Add makes the batch a
 //     flight, which is a batch on its way to its commit. Encoded counts the flight's
