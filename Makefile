@@ -64,7 +64,7 @@ brief: # short forms of those that start no process
 brief-race: # where goroutines meet, in few seconds
 	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
-test: ## everything a change must pass; installs what it needs (about 21 min, by estimate)
+test: ## everything a change must pass; installs what it needs (23 min)
 	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
 test-long: mutate fuzz test-console test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability-results.md (half a day, by estimate)
@@ -75,7 +75,7 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: main once modules ## unit and black-box tests of every module (8 min)
+unit: main once modules ## unit and black-box tests of every module (9 min)
 
 once: bin/gotestsum
 	$(GOTEST) --packages "$(ONCE)" -- $(TESTARGS)
