@@ -22,7 +22,7 @@ const (
 // home returns the voter that should lead a group. The groups are dealt out to the voters
 // in the order of their ids, so each of n voters is the home of every n-th group. ready
 // reports whether that voter answers and has caught up. It is false while another node waits
-// for its vote: this node will change the homes, and a new leader would make it wait again.
+// for its vote: with it, the homes change, and a new leader would make that node wait again.
 // id is empty if there are no voters.
 func home(group int, t *partition.Topology) (id string, ready bool) {
 	var voters []*partition.TopologyNode

@@ -80,7 +80,7 @@ func (l *lane) durability(call *command.Call) {
 
 // jobTicket returns the ticket of a job that has decided and is about to end. A handover
 // waits for this ticket, even if no client does. So the outcome of the job is known before
-// the table is sealed. If soon is false, no client waits.
+// the table is sealed. If soon is false, the commit keeps its usual time.
 func jobTicket(p *partition.Partition, soon bool) uint64 {
 	ticket := p.TakeTicket()
 	switch {

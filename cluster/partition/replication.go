@@ -19,7 +19,7 @@ type Replication interface {
 	// Await asks the node to commit that ticket soon, because a reply waits for it. It is
 	// called at most once per batch.
 	Await()
-	// Expect asks for the same at the usual time of commits, because no reply waits.
+	// Expect asks for the same at the usual time of commits.
 	Expect()
 	// Durable reports whether replies wait for their commit unless a call has ASYNC.
 	Durable() bool
