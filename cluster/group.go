@@ -56,6 +56,7 @@ func newGroup(n *Node, id uint32, e *engine.Engine, log *slog.Logger) (*Group, e
 		caughtUp: make(chan struct{}),
 		handing:  make(chan struct{}, 1),
 	}
+	g.situation.awaitsFirst = id > 0
 	g.topology.Store(&partition.Topology{Self: n.cfg.NodeID})
 	g.ledger = ledger.New(ledger.Hooks{
 		Release: g.released,

@@ -30,6 +30,7 @@ type situation struct {
 	unacked            time.Duration // while it decides: the age of the oldest uncommitted effect
 	doubtful           bool          // while it decides: it was paused and has not heard from a majority since
 	caughtUp           bool          // the start-up replay is done
+	awaitsFirst        bool          // this node's group 0, which has scripts and policies, has not caught up since the start
 	leaving            bool          // this node is handing its leadership over
 	ousted             bool          // this node was deposed, and Raft has not named a leader since
 
@@ -62,7 +63,7 @@ type LeaderChange struct {
 func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) partition.Role {
 	awaited := now.Before(s.handoverUntil)
 	switch {
-	case s.leaving:
+	case s.leaving, s.serving && s.awaitsFirst:
 		return partition.Handover
 	case s.serving && (s.doubtful || s.unacked > maxUnacked):
 		return partition.Stalled
@@ -180,11 +181,26 @@ func (g *Group) deposed(upTo uint64) {
 	ring(g.changed)
 }
 
-// finishStart ends the start-up replay. The caller holds mu.
+// finishStart ends the start-up replay. If it is that of group 0, the groups that this node
+// leads may decide. The caller holds mu.
 func (g *Group) finishStart() {
-	if !g.situation.caughtUp {
-		g.situation.caughtUp = true
-		close(g.caughtUp)
+	if g.situation.caughtUp {
+		return
+	}
+	g.situation.caughtUp = true
+	close(g.caughtUp)
+	if g.id > 0 {
+		return
+	}
+	for _, other := range g.node.groups {
+		if other == g {
+			continue
+		}
+		other.mu.Lock()
+		other.situation.awaitsFirst = false
+		other.publishRole()
+		other.mu.Unlock()
+		ring(other.changed)
 	}
 }
 

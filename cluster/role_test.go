@@ -30,6 +30,7 @@ func TestRole(t *testing.T) {
 		{"deposed in a handover", situation{leader: "self", ousted: true, handoverFrom: "self", handoverUntil: later, caughtUp: true}, partition.Handover},
 		{"serving", situation{leader: "self", serving: true, caughtUp: true}, partition.Leading},
 		{"serving before Raft says so", situation{serving: true, caughtUp: true}, partition.Leading},
+		{"serving without the first group", situation{leader: "self", serving: true, caughtUp: true, awaitsFirst: true}, partition.Handover},
 		{"half of the limit", situation{serving: true, unacked: limit / 2}, partition.Leading},
 		{"above half", situation{serving: true, unacked: limit/2 + 1}, partition.Waiting},
 		{"the limit", situation{serving: true, unacked: limit}, partition.Waiting},
@@ -45,6 +46,25 @@ func TestRole(t *testing.T) {
 		require.Equal(t, c.want, c.s.role("self", limit, now), c.name)
 	}
 	require.Equal(t, []string{"starting", "leading", "waiting", "stalled", "following", "orphaned", "handover"}, Roles())
+}
+
+// A node that has just started leads a group before its group 0 has caught up. It would not
+// know scripts that were loaded long ago. So commands wait.
+func TestGroupsDecideWhenTheFirstHasCaughtUp(t *testing.T) {
+	n := &Node{cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, started: time.Now(), paced: make(chan struct{}, 1)}
+	for id := range uint32(2) {
+		n.groups = append(n.groups, &Group{
+			node: n, id: id, engine: engine.New(engine.Config{}), caughtUp: make(chan struct{}), changed: make(chan struct{}, 1),
+			situation: situation{awaitsFirst: id > 0},
+		})
+	}
+	first, other := n.groups[0], n.groups[1]
+	other.led()
+	require.Equal(t, partition.Handover, other.Role())
+	first.mu.Lock()
+	first.finishStart() // as a follower
+	first.mu.Unlock()
+	require.Equal(t, partition.Leading, other.Role())
 }
 
 // A leader that has lost its followers hands over to nobody, also before Raft
