@@ -71,6 +71,8 @@ type Cluster struct {
 	client *headgate.Client
 	ca     *authority // nil without PeerTLS
 	ports  sync.Map   // Ports of each node, by its address
+
+	sockets sockets
 }
 
 // Ports are addresses of a node's other fronts.
@@ -193,7 +195,7 @@ func (c *Cluster) reserve() error {
 	}
 	n.Addr, n.Peer, n.ports = addrs[0], addrs[1], Ports{addrs[2], addrs[3], addrs[4]}
 	c.ports.Store(n.Addr, n.ports)
-	if n.front, err = newFront(n); err != nil {
+	if n.front, err = newFront(n, &c.sockets); err != nil {
 		return err
 	}
 	for _, o := range c.Nodes {

@@ -16,10 +16,11 @@ import (
 // it belongs to.
 type front struct {
 	net.Listener
-	node  *Node
-	peers map[int]*Node            // by index
-	links map[int]*linkfault.Proxy // by the index of the node that dials
-	wg    sync.WaitGroup
+	node    *Node
+	sockets *sockets                 // of all nodes
+	peers   map[int]*Node            // by index
+	links   map[int]*linkfault.Proxy // by the index of the node that dials
+	wg      sync.WaitGroup
 
 	// mu guards conns, links and peers.
 	mu     sync.Mutex
@@ -27,13 +28,13 @@ type front struct {
 	closed bool
 }
 
-func newFront(n *Node) (*front, error) {
+func newFront(n *Node, known *sockets) (*front, error) {
 	ln, err := net.Listen("tcp", host()+":0")
 	if err != nil {
 		return nil, err
 	}
 	f := &front{
-		Listener: ln, node: n,
+		Listener: ln, node: n, sockets: known,
 		peers: make(map[int]*Node), links: make(map[int]*linkfault.Proxy), conns: make(map[net.Conn]struct{}),
 	}
 	f.wg.Go(f.accept)
@@ -122,8 +123,7 @@ func (f *front) shut(c net.Conn) {
 }
 
 // route returns the address of the link's proxy, or, for the node itself and for strangers, that of the node. Nodes say
-// who they are, in clear text or else in TLS. Then the runner looks who has the socket. That takes as long as a process
-// has files.
+// who they are, in clear text or else in TLS. Then the runner looks who has the socket.
 func (f *front) route(c net.Conn, in *bufio.Reader) string {
 	f.mu.Lock()
 	peers := maps.Clone(f.peers)
@@ -132,7 +132,12 @@ func (f *front) route(c net.Conn, in *bufio.Reader) string {
 	if name, err := peer.Dialler(in); err == nil {
 		dials = func(n *Node) bool { return n.Name == name }
 	} else if inode, err := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr)); err == nil {
-		dials = func(n *Node) bool { return holds(n.PID(), inode) }
+		pids := []int{f.node.PID()}
+		for _, n := range peers {
+			pids = append(pids, n.PID())
+		}
+		owner := f.sockets.owner(inode, pids)
+		dials = func(n *Node) bool { return owner != 0 && n.PID() == owner }
 	}
 	for i, n := range peers {
 		if dials(n) {

@@ -21,9 +21,11 @@ func TestSocketsAreToldApartByTheirProcess(t *testing.T) {
 
 	inode, err := socketInode(s.RemoteAddr().(*net.TCPAddr), s.LocalAddr().(*net.TCPAddr))
 	require.NoError(t, err)
-	require.True(t, holds(os.Getpid(), inode))
-	require.False(t, holds(os.Getppid(), inode))
-	require.False(t, holds(0, inode))
+	var known sockets
+	require.Zero(t, known.owner(inode, []int{os.Getppid()}))
+	require.Equal(t, os.Getpid(), known.owner(inode, []int{os.Getppid(), os.Getpid()}))
+	require.Equal(t, os.Getpid(), known.owner(inode, []int{os.Getpid()}), "without another look")
+	require.Zero(t, known.owner(inode, []int{os.Getppid()}), "no other process")
 
 	_, err = socketInode(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2})
 	require.Error(t, err)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -70,21 +72,42 @@ func diagRequest(local, remote *net.TCPAddr) []byte {
 	return binary.NativeEndian.AppendUint32(b, anyCookie)
 }
 
-// holds reports whether a process has a socket open.
-func holds(pid int, inode uint32) bool {
-	if pid == 0 {
-		return false
+// sockets knows which process has which socket open. To look costs as much as the processes have files, so one look
+// serves all connections that wait for it.
+type sockets struct {
+	mu     sync.Mutex
+	owners map[uint32]int // process by inode, as of the last look
+}
+
+// owner returns which of some processes has a socket open, 0 if none does.
+func (s *sockets) owner(inode uint32, pids []int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pid := s.owners[inode]; pid != 0 && slices.Contains(pids, pid) {
+		return pid
 	}
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
-	for _, e := range entries {
-		if to, err := os.Readlink(dir + e.Name()); err == nil && to == want {
-			return true
+	s.owners = make(map[uint32]int)
+	for _, pid := range pids {
+		if pid != 0 {
+			s.look(pid)
 		}
 	}
-	return false
+	return s.owners[inode]
+}
+
+// look notes the sockets that a process has open.
+func (s *sockets) look(pid int) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	entries, err := os.ReadDir(dir)
+	if err != nil { // it has ended
+		return
+	}
+	for _, e := range entries {
+		var inode uint32
+		if to, err := os.Readlink(dir + e.Name()); err == nil {
+			if n, _ := fmt.Sscanf(to, "socket:[%d]", &inode); n == 1 {
+				s.owners[inode] = pid
+			}
+		}
+	}
 }
