@@ -9,24 +9,61 @@ import (
 	"time"
 )
 
-// Elections returns when leaders began to serve, as the nodes have logged it, by their wall clocks.
-func (c *Cluster) Elections() ([]time.Time, error) {
-	var times []time.Time
+// reign is a term in which a node leads a group.
+type reign struct {
+	group int
+	term  uint64
+	node  string
+}
+
+// Election is when a node began to lead a group.
+type Election struct {
+	Group int
+	At    time.Time
+}
+
+// Elections returns when nodes began to lead a group by an election, as they have logged it, by their wall clocks. It
+// leaves out the first leader of each group, and leaders to whom the leader before has handed the group over.
+func (c *Cluster) Elections() ([]Election, error) {
+	began := make(map[reign]time.Time)
+	first := make(map[int]uint64) // term by group
+	handed := make(map[reign]bool)
 	var errs error
 	for _, n := range c.Nodes {
-		err := n.logLines(func(at time.Time, msg string) {
-			if msg == "serving as leader" {
-				times = append(times, at)
+		err := n.logLines(func(l *logLine) {
+			switch l.Msg {
+			case "serving as leader":
+				began[reign{l.Group, l.Term, l.Node}] = l.Time
+				if t := first[l.Group]; t == 0 || l.Term < t {
+					first[l.Group] = l.Term
+				}
+			case "handing leadership over":
+				handed[reign{l.Group, l.Term + 1, l.To}] = true
 			}
 		})
 		errs = errors.Join(errs, err)
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times, errs
+	var list []Election
+	for r, at := range began {
+		if !handed[r] && r.term != first[r.group] {
+			list = append(list, Election{r.group, at})
+		}
+	}
+	slices.SortFunc(list, func(a, b Election) int { return a.At.Compare(b.At) })
+	return list, errs
+}
+
+// logLine is what the runner reads of a line of a node's log.
+type logLine struct {
+	Time     time.Time
+	Msg      string
+	Node, To string
+	Group    int
+	Term     uint64
 }
 
 // logLines reads what the process has logged so far.
-func (p *Process) logLines(f func(at time.Time, msg string)) error {
+func (p *Process) logLines(f func(l *logLine)) error {
 	log, err := os.Open(p.Log)
 	if err != nil {
 		return err
@@ -35,13 +72,10 @@ func (p *Process) logLines(f func(at time.Time, msg string)) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var line struct {
-			Time time.Time `json:"time"`
-			Msg  string    `json:"msg"`
-		}
+		var line logLine
 		// A crash leaves lines of another form.
 		if json.Unmarshal(lines.Bytes(), &line) == nil {
-			f(line.Time, line.Msg)
+			f(&line)
 		}
 	}
 	return lines.Err()

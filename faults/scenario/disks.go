@@ -98,22 +98,17 @@ func (r *Run) rejoin(n *cluster.Node) error {
 // space it comes back.
 func fullDisk(r *Run) error {
 	var disks []*disktest.Disk
-	defer func() {
-		for _, d := range disks {
-			d.Close()
-		}
-	}()
 	for _, name := range []string{"disk1", "disk2", "disk3"} {
 		d, err := disktest.New(filepath.Join(r.Dir, name), 64<<20)
 		if err != nil {
 			return skip("%v", err)
 		}
 		disks = append(disks, d)
+		r.ends = append(r.ends, func() { d.Close() })
 	}
 	if err := r.start(cluster.Config{Data: func(node int) string { return disks[node].Dir }}); err != nil {
 		return err
 	}
-	defer r.cluster.Close() // before the disks
 	keys := limits(r.Rate)
 	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
 	if err != nil {
@@ -129,6 +124,9 @@ func fullDisk(r *Run) error {
 	return r.finish(l, keys, err)
 }
 
+// fillTime is how long the load may take to use up the room of a log.
+const fillTime = 3 * recovery
+
 func (r *Run) fill(n *cluster.Node, d *disktest.Disk) error {
 	r.note("the disk of %s, the leader, is full", n.Name)
 	r.down(n.Index)
@@ -137,8 +135,8 @@ func (r *Run) fill(n *cluster.Node, d *disktest.Disk) error {
 	if err := d.Fill(); err != nil {
 		return err
 	}
-	// The log's file has room of its own, which must be used up first.
-	next, err := r.cluster.AwaitLeader(recovery, n)
+	// The file of each group's log has room of its own. One must be used up first.
+	next, err := r.cluster.AwaitLeader(fillTime, n)
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,8 @@ type Run struct {
 	lossTimes []time.Duration          // of killed leaders: see marks
 	live      oracle.Liveness
 
+	ends []func() // called when the nodes have ended and the run is judged
+
 	prompt float64
 	harms  []int64 // when leaders were harmed
 	gaps   []time.Duration
@@ -183,19 +185,23 @@ func (r *Run) stop(l offered, keys *load.Keyspace) {
 // nodes' timeouts. Such a leader was lost at some time before the next began to serve.
 func (r *Run) unplanned() error {
 	const reign = 5 * time.Second // as far back as it is looked for
-	times, err := r.cluster.Elections()
+	elections, err := r.cluster.Elections()
 	var found []oracle.Loss
-	explained := make([]bool, len(r.losses)) // a loss explains one election: a busy cluster may lose further leaders meanwhile
-	for i, t := range times {
-		to := int64(t.Sub(r.epoch))
+	type cause struct{ loss, group int }
+	explained := make(map[cause]bool) // one election of each group by a loss: a busy cluster may lose further leaders meanwhile
+	last := make(map[int]int64)       // election, by group
+	for _, e := range elections {
+		to := int64(e.At.Sub(r.epoch))
 		from := to - int64(reign)
-		if i == 0 || slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
+		before := last[e.Group]
+		last[e.Group] = to
+		if slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
 			continue
 		}
 		known := false
 		for j, l := range r.losses {
-			if !explained[j] && l.To >= from && l.From <= to {
-				explained[j], known = true, true
+			if by := (cause{j, e.Group}); !explained[by] && l.To >= from && l.From <= to {
+				explained[by], known = true, true
 				break
 			}
 		}
@@ -203,7 +209,7 @@ func (r *Run) unplanned() error {
 			continue
 		}
 		// Not r.lose: what is found here must not explain the next.
-		found = append(found, oracle.Loss{From: max(from, int64(times[i-1].Sub(r.epoch))), To: to + int64(maxUnacked)})
+		found = append(found, oracle.Loss{From: max(from, before), To: to + int64(maxUnacked)})
 	}
 	r.losses = append(r.losses, found...)
 	r.unforeseen = len(found)
@@ -296,6 +302,9 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		r.marks.close()
 		if r.cluster != nil {
 			r.cluster.Close()
+		}
+		for _, end := range r.ends {
+			end()
 		}
 	}()
 	err := s.run(r)
