@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
@@ -54,6 +55,28 @@ func Ask(addr string, cfg Config, calls []history.Call) error {
 				return fmt.Errorf("%s: %s", cfg.Key(c).Name, code)
 			}
 		}
+	}
+	return nil
+}
+
+const (
+	setTries = 20
+	setPause = 100 * time.Millisecond
+)
+
+// setPolicy sets a policy of the load at addr. It tries again while the node finds no leader,
+// as happens when the groups of a busy machine have just begun.
+func setPolicy(addr string, timeout time.Duration, name, text string) error {
+	var err error
+	for range setTries {
+		_, err = respclient.Do(addr, timeout, "RL.POLICY", "SET", name, text)
+		if err == nil || !strings.HasPrefix(err.Error(), "CLUSTERDOWN") {
+			break
+		}
+		time.Sleep(setPause)
+	}
+	if err != nil {
+		return fmt.Errorf("policy %s was not set: %w", name, err)
 	}
 	return nil
 }

@@ -72,9 +72,8 @@ func NewBillers(cfg BillerConfig) (*Billers, error) {
 	for n := range cfg.Billers {
 		b.all = append(b.all, &biller{BillerConfig: &b.cfg, n: n, rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(1000+n))), node: n, client: http.Client{Timeout: cfg.Timeout, Transport: new(http.Transport)}})
 	}
-	reply, err := respclient.Do(cfg.Dial(0), cfg.Timeout, "RL.POLICY", "SET", Bill, billText)
-	if err != nil {
-		return nil, fmt.Errorf("policy %s was not set: %w: %v", Bill, err, reply)
+	if err := setPolicy(cfg.Dial(0), cfg.Timeout, Bill, billText); err != nil {
+		return nil, err
 	}
 	return b, nil
 }

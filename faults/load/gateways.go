@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/faults/history"
-	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 // The fronts that gateways ask, and their policies: one that routes lead to, and one
@@ -85,8 +84,8 @@ func NewGateways(cfg GatewayConfig) (*Gateways, error) {
 		{envoyPolicy, fmt.Sprintf("{%s, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: %d}}]}", how, cfg.Limit)},
 		{"routes/edge", gateRoutes},
 	} {
-		if reply, err := respclient.Do(cfg.Redis, cfg.Timeout, "RL.POLICY", "SET", p[0], p[1]); err != nil {
-			return nil, fmt.Errorf("policy %s was not set: %w: %v", p[0], err, reply)
+		if err := setPolicy(cfg.Redis, cfg.Timeout, p[0], p[1]); err != nil {
+			return nil, err
 		}
 	}
 	g := &Gateways{cfg: cfg, quit: make(chan struct{})}

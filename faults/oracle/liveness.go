@@ -17,6 +17,13 @@ type LivenessBounds struct {
 	Gap     time.Duration // the median time from a harm to the next decision
 }
 
+// AtLeast returns the wider of two bounds, of each.
+func (b LivenessBounds) AtLeast(o LivenessBounds) LivenessBounds {
+	return LivenessBounds{
+		max(b.Refused, o.Refused), max(b.Unknown, o.Unknown), max(b.Late, o.Late), max(b.Silence, o.Silence), max(b.Gap, o.Gap),
+	}
+}
+
 // Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped are left out,
 // and calls about keys that are Apart. An answer of a failure policy is an answer, and no decision by the cluster.
 type Liveness struct {

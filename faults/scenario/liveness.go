@@ -14,6 +14,9 @@ import (
 type Live struct {
 	Async, Sync oracle.LivenessBounds
 	Why         string // what is normal, and where it comes from
+	// Groups are bounds that hold as well if there are several groups. A node that follows in group 0 then leads other
+	// groups.
+	Groups *Live
 }
 
 func (l *Live) of(mode string) oracle.LivenessBounds {
@@ -97,6 +100,9 @@ const needless = 2 * time.Second
 func (r *Run) liveness() oracle.LivenessBounds {
 	b := r.Scenario.Live.of(r.Mode)
 	if r.cluster != nil && r.cluster.Groups > 1 {
+		if wider := r.Scenario.Live.Groups; wider != nil {
+			b = b.AtLeast(wider.of(r.Mode))
+		}
 		b.Late += b.Refused
 	}
 	if r.busy() && r.unforeseen > 0 {

@@ -36,6 +36,14 @@ func (s *Scenario) supports(mode string) bool { return slices.Contains(s.Modes, 
 
 var both = []string{Async, Sync}
 
+// killsLive are the bounds of leader-kills.
+var killsLive = Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
+	Why: "A round takes about 5 s. For 0.6 to 1.4 s of it the nodes elect a leader, and `closed` refuses all calls."}
+
+// partitionLive are the bounds of partition-leader.
+var partitionLive = Live{Async: within(0.29, 0.06, 0.04, 1.6, 0.1), Sync: within(0.34, 0.03, 0.06, 2.6, 2.2),
+	Why: "A third of the clients is cut off for 4 s of each round. That is some 80 % of the time with load, because the load pauses while tables are compared. In async the old leader answers for another 0.25 s. In sync nobody answers until there is a new leader."}
+
 // All are the scenarios, in the order of the report.
 var All = []Scenario{
 	{
@@ -58,9 +66,8 @@ var All = []Scenario{
 	},
 	{
 		Name: "leader-kills", Modes: both, Rounds: 50, Rate: 6000, run: leaderKills,
-		Doc: "Kill the leader (SIGKILL) and start it again, many times. With sync no limit is exceeded, and one order of the calls explains every answer. With async the loss of each kill stays within its bound.",
-		Live: Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
-			Why: "A round takes about 5 s. For 0.6 to 1.4 s of it the nodes elect a leader, and `closed` refuses all calls."},
+		Doc:  "Kill the leader (SIGKILL) and start it again, many times. With sync no limit is exceeded, and one order of the calls explains every answer. With async the loss of each kill stays within its bound.",
+		Live: killsLive,
 	},
 	{
 		Name: "one-node-lost", Modes: both, Rounds: 3, Kinds: 3, Rate: 1000, run: oneNodeLost,
@@ -114,7 +121,7 @@ var All = []Scenario{
 		Name: "wiped", Modes: both, Brief: Sync, Rounds: 2, Rate: 2500, run: wiped,
 		Doc: "Delete the data of a follower. It gets a snapshot. Kill the leader as soon as that follower votes again, so that the follower leads next. Nothing is lost that other nodes knew.",
 		Live: Live{Async: within(0.08, 0.006, 0.03, 2.4, 1.5), Sync: within(0.09, 0.01, 0.05, 2.4, 1.5),
-			Why: "There is an election in each round of about 15 s."},
+			Groups: &killsLive, Why: "There is an election in each round of about 15 s."},
 	},
 	{
 		Name: "members", Modes: both, Brief: Sync, Rounds: 3, Kinds: 3, Rate: 2500, run: members,
@@ -140,9 +147,8 @@ var All = []Scenario{
 	},
 	{
 		Name: "partition-leader", Modes: both, Rounds: 6, Kinds: 2, Rate: 4000, run: partitionLeader,
-		Doc: "Cut the leader off from both other nodes: in one round by silence, in the next by closed connections. It stops admitting, and another node takes over.",
-		Live: Live{Async: within(0.29, 0.06, 0.04, 1.6, 0.1), Sync: within(0.34, 0.03, 0.06, 2.6, 2.2),
-			Why: "A third of the clients is cut off for 4 s of each round. That is some 80 % of the time with load, because the load pauses while tables are compared. In async the old leader answers for another 0.25 s. In sync nobody answers until there is a new leader."},
+		Doc:  "Cut the leader off from both other nodes: in one round by silence, in the next by closed connections. It stops admitting, and another node takes over.",
+		Live: partitionLive,
 	},
 	{
 		Name: "deposed", Modes: both, Rounds: 4, Rate: 2000, run: deposed,
@@ -154,7 +160,7 @@ var All = []Scenario{
 		Name: "partition-follower", Modes: both, Rounds: 3, Rate: 4000, run: partitionFollower,
 		Doc: "Cut a follower off from both other nodes. The majority goes on.",
 		Live: Live{Async: within(0.2, 0.006, 0.02, 0.3, 0.1), Sync: within(0.2, 0.006, 0.04, 0.3, 0.1),
-			Why: "The clients of the follower, a third of all clients, are refused while it is cut off. The others notice nothing."},
+			Groups: &partitionLive, Why: "The clients of the follower, a third of all clients, are refused while it is cut off. The others notice nothing."},
 	},
 	{
 		Name: "partition-link", Modes: both, Rounds: 3, Rate: 4000, run: partitionLink,
@@ -184,7 +190,7 @@ var All = []Scenario{
 		Name: "torn-log", Modes: both, Rounds: 4, Kinds: 2, Rate: 3000, run: tornLog,
 		Doc: "Kill a node and damage its log. A torn last write heals by itself. With half a log, the node ends with a message at each start, until its data is deleted.",
 		Live: Live{Async: within(0.06, 0.006, 0.03, 2.2, 1.5), Sync: within(0.07, 0.006, 0.05, 2.2, 1.5),
-			Why: "There is an election in half of the rounds. A round lasts up to 30 s, until the node votes again."},
+			Groups: &killsLive, Why: "There is an election in half of the rounds. A round lasts up to 30 s, until the node votes again."},
 	},
 	{
 		Name: "full-disk", Modes: both, Rounds: 2, Rate: 4000, run: fullDisk,
@@ -214,7 +220,7 @@ var All = []Scenario{
 		Name: "bit-rot", Modes: both, Rounds: 3, Kinds: 3, Rate: 2000, run: bitRot,
 		Doc: "Kill a follower, and flip a bit in its term and vote, in a snapshot, or in its log. The node repairs the damage. Or it reports the damage and ends, until its data is deleted.",
 		Live: Live{Async: within(0.01, 0.01, 0.04, 1, 0), Sync: within(0.02, 0.01, 0.06, 1, 0),
-			Why: "Followers are killed. Now and then machines with little processor time elect a leader."},
+			Groups: &killsLive, Why: "Followers are killed. Now and then machines with little processor time elect a leader."},
 	},
 	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
