@@ -184,7 +184,10 @@ func (r *Run) stop(l offered, keys *load.Keyspace) {
 // unplanned adds the leaders that were lost without the run's doing, which happens when the machine is too busy for the
 // nodes' timeouts. Such a leader was lost at some time before the next began to serve.
 func (r *Run) unplanned() error {
-	const reign = 5 * time.Second // as far back as it is looked for
+	const (
+		reign = 5 * time.Second // as far back as the loss is looked for
+		soon  = 2 * time.Second // after a loss there is a leader again
+	)
 	elections, err := r.cluster.Elections()
 	var found []oracle.Loss
 	type cause struct{ loss, group int }
@@ -192,7 +195,6 @@ func (r *Run) unplanned() error {
 	last := make(map[int]int64)       // election, by group
 	for _, e := range elections {
 		to := int64(e.At.Sub(r.epoch))
-		from := to - int64(reign)
 		before := last[e.Group]
 		last[e.Group] = to
 		if slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
@@ -200,7 +202,7 @@ func (r *Run) unplanned() error {
 		}
 		known := false
 		for j, l := range r.losses {
-			if by := (cause{j, e.Group}); !explained[by] && l.To >= from && l.From <= to {
+			if by := (cause{j, e.Group}); !explained[by] && !l.Resumed && l.To >= to-int64(soon) && l.From <= to {
 				explained[by], known = true, true
 				break
 			}
@@ -209,7 +211,7 @@ func (r *Run) unplanned() error {
 			continue
 		}
 		// Not r.lose: what is found here must not explain the next.
-		found = append(found, oracle.Loss{From: max(from, before), To: to + int64(maxUnacked)})
+		found = append(found, oracle.Loss{From: max(to-int64(reign), before), To: to + int64(maxUnacked)})
 	}
 	r.losses = append(r.losses, found...)
 	r.unforeseen = len(found)
