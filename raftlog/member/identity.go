@@ -187,6 +187,8 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	switch own := i.Cluster(); {
 	case own == "":
 		return ErrOtherCluster // a leader will tell this node its cluster
+	case cluster == "":
+		return ErrOtherCluster // the other node is founding its cluster just now
 	case cluster != own:
 		i.report(slog.LevelError, "a node of another cluster connects to this node; correct its addresses, or wipe the data of one of the two nodes", from)
 		return ErrOtherCluster

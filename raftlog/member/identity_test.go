@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -54,7 +55,15 @@ func TestIdentityComesWithTheCluster(t *testing.T) {
 	require.Empty(t, joiner.Cluster(), "it was stopped before it got anything")
 	require.NoError(t, joiner.Adopt("another"))
 
-	_, err := Open(s, "c", 1, true, slog.New(slog.DiscardHandler))
+	var logged bytes.Buffer
+	known, err := Open(s, "b", 1, true, slog.New(slog.NewTextHandler(&logged, nil)))
+	require.NoError(t, err)
+	require.ErrorIs(t, known.Meet("", known.Data(), &from), ErrOtherCluster, "a founder that does not know its cluster yet")
+	require.Empty(t, logged.String(), "nobody need act")
+	require.ErrorIs(t, known.Meet("another's", known.Data(), &from), ErrOtherCluster)
+	require.Contains(t, logged.String(), "another cluster")
+
+	_, err = Open(s, "c", 1, true, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrOtherNode)
 }
 
