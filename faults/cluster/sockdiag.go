@@ -8,7 +8,9 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -75,38 +77,50 @@ func diagRequest(local, remote *net.TCPAddr) []byte {
 // sockets knows which process has which socket open. To look costs as much as the processes have files, so one look
 // serves all connections that wait for it.
 type sockets struct {
+	looks atomic.Int64 // that have begun
+
 	mu     sync.Mutex
 	owners map[uint32]int // process by inode, as of the last look
 }
 
-// owner returns which of some processes has a socket open, 0 if none does.
+// owner returns which of some processes has a socket open, 0 if none does. No other socket may get the inode of one that
+// has been closed.
 func (s *sockets) owner(inode uint32, pids []int) int {
+	before := s.looks.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if pid := s.owners[inode]; pid != 0 && slices.Contains(pids, pid) {
-		return pid
-	}
-	s.owners = make(map[uint32]int)
-	for _, pid := range pids {
-		if pid != 0 {
-			s.look(pid)
+	pid := s.owners[inode]
+	if pid == 0 && s.looks.Load() == before { // else it was open when a look began, and has been closed
+		s.looks.Add(1)
+		s.owners = make(map[uint32]int)
+		for _, p := range pids {
+			s.look(p)
 		}
+		pid = s.owners[inode]
 	}
-	return s.owners[inode]
+	if !slices.Contains(pids, pid) {
+		return 0
+	}
+	return pid
 }
 
 // look notes the sockets that a process has open.
 func (s *sockets) look(pid int) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	entries, err := os.ReadDir(dir)
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	d, err := os.Open(dir)
 	if err != nil { // it has ended
 		return
 	}
-	for _, e := range entries {
-		var inode uint32
-		if to, err := os.Readlink(dir + e.Name()); err == nil {
-			if n, _ := fmt.Sscanf(to, "socket:[%d]", &inode); n == 1 {
-				s.owners[inode] = pid
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		to, err := os.Readlink(dir + "/" + name)
+		if err != nil {
+			continue
+		}
+		if n, ok := strings.CutPrefix(to, "socket:["); ok {
+			if inode, err := strconv.ParseUint(strings.TrimSuffix(n, "]"), 10, 32); err == nil {
+				s.owners[uint32(inode)] = pid
 			}
 		}
 	}

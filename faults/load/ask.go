@@ -59,6 +59,7 @@ func Ask(addr string, cfg Config, calls []history.Call) error {
 	return nil
 }
 
+// How often, and after which pause, a node is asked to set a policy of the load.
 const (
 	setTries = 20
 	setPause = 100 * time.Millisecond

@@ -68,7 +68,13 @@ func NewEditor(cfg EditorConfig) (*Editor, error) {
 	}
 	for i := range cfg.Policies {
 		p := &cfg.Policies[i]
-		if e.set(p); e.known[p.Name] != 1 {
+		for range setTries {
+			if e.set(p); e.known[p.Name] != 0 {
+				break
+			}
+			time.Sleep(setPause)
+		}
+		if e.known[p.Name] != 1 {
 			return nil, fmt.Errorf("policy %s was not set", p.Name)
 		}
 	}
