@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/raftlog/peer"
@@ -121,20 +122,35 @@ func (e farError) Error() string { return e.text }
 func (e farError) Unwrap() error { return e.is }
 
 func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
+	conn, err := c.open(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	return exchange(ctx, conn, addr, req, result)
+}
+
+// open opens a control connection to the node at addr.
+func (c Caller) open(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := c.Dial(ctx, addr)
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "dial":
-		return err // no node was reached; err names the address
+		return nil, err // no node was reached; err names the address
 	case errors.Is(err, peer.ErrSecret), errors.Is(err, peer.ErrVersion), errors.Is(err, peer.ErrNotServed), errors.Is(err, peer.ErrTooMany):
-		return fmt.Errorf("%s: %w", addr, err)
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	case err != nil:
-		return fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, err)
+		return nil, fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, err)
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	return conn, nil
+}
+
+// exchange sends a request to the node at addr, and reads the answer. After ErrNoAnswer, the
+// connection is of no more use.
+func exchange(ctx context.Context, conn net.Conn, addr string, req request, result any) error {
 	var resp response
-	err = writeFrame(conn, req)
+	err := writeFrame(conn, req)
 	if err == nil {
 		err = readFrame(conn, &resp)
 	}
@@ -156,6 +172,59 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 		return nil
 	}
 	return json.Unmarshal(resp.Result, result)
+}
+
+// line is a control connection that is kept for the next question. With TLS, a new connection
+// costs a node about a millisecond of processor time.
+type line struct {
+	mu   sync.Mutex
+	conn net.Conn // nil: none
+	addr string
+}
+
+// status asks the node at addr for its status, until the deadline of ctx. It opens a
+// connection if there is none, if it is broken, or if another question is under way on it.
+func (l *line) status(ctx context.Context, c Caller, addr string) (s Status, err error) {
+	if !l.mu.TryLock() {
+		return c.Status(ctx, addr)
+	}
+	defer l.mu.Unlock()
+	until, _ := ctx.Deadline()
+	for kept := l.conn != nil && l.addr == addr; ; kept = false {
+		if !kept {
+			l.drop()
+			if l.conn, err = c.open(ctx, addr); err != nil {
+				l.conn = nil
+				return s, err
+			}
+			l.addr = addr
+		}
+		l.conn.SetDeadline(until)
+		err = exchange(ctx, l.conn, addr, request{Op: opStatus}, &s)
+		if !errors.Is(err, ErrNoAnswer) {
+			return s, err
+		}
+		l.drop()
+		if !kept || ctx.Err() != nil {
+			return s, err
+		}
+	}
+}
+
+// drop closes the connection, with mu held.
+func (l *line) drop() {
+	if l.conn != nil {
+		l.conn.Close()
+		l.conn = nil
+	}
+}
+
+// close closes the connection, unless a question is under way on it.
+func (l *line) close() {
+	if l.mu.TryLock() {
+		defer l.mu.Unlock()
+		l.drop()
+	}
 }
 
 // Status asks the node at addr for its status.

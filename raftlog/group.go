@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,7 @@ type Group struct {
 	preparing atomic.Bool // Prepare is opening connections
 	verifier  *verifier
 	peers     *peers
-	control   net.Listener
+	control   *peer.Listener
 	meta      atomic.Pointer[map[string]string]
 	leaderCh  chan struct{} // capacity 1: the known leader may have changed
 	contact   contact

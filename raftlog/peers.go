@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type peers struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	known map[raft.ServerID]*peerState
+	lines map[raft.ServerID]*line
 
 	// The indexes of the newest memberships with and without this node that peers have
 	// reported.
@@ -74,7 +76,7 @@ type peerState struct {
 }
 
 func newPeers(g *Group) *peers {
-	return &peers{g: g, known: make(map[raft.ServerID]*peerState), found: make(map[raft.ServerID]string), asked: make(chan struct{})}
+	return &peers{g: g, known: make(map[raft.ServerID]*peerState), lines: make(map[raft.ServerID]*line), found: make(map[raft.ServerID]string), asked: make(chan struct{})}
 }
 
 // run polls until ctx ends, and promotes.
@@ -153,6 +155,13 @@ func (p *peers) poll(ctx context.Context) {
 	}
 	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peerState) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
+	})
+	maps.DeleteFunc(p.lines, func(id raft.ServerID, l *line) bool {
+		gone := !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
+		if gone {
+			l.close()
+		}
+		return gone
 	})
 	maps.DeleteFunc(p.found, func(id raft.ServerID, addr string) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id && string(s.Address) != addr })
@@ -234,6 +243,21 @@ func (p *peers) tellAddr(ctx context.Context) {
 	p.g.cfg.Logger.Log(ctx, level, "told the cluster the address of this node", "addr", p.g.cfg.Advertise, "error", err)
 }
 
+// line returns the line to a member.
+func (p *peers) line(id raft.ServerID) *line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines[id] == nil {
+		p.lines[id] = new(line)
+	}
+	return p.lines[id]
+}
+
+// dial opens a control connection that is closed with the group.
+func (p *peers) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return p.g.control.Dial(ctx, "", "", addr)
+}
+
 // ask updates what is known of one member. It reports whether the member has answered,
 // with the data of its membership.
 func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
@@ -242,8 +266,9 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
 	clock, _, _ := p.g.keptClock()
+	l := p.line(srv.ID)
 	begin, boot := time.Now(), boottime.Now()
-	s, err := p.g.Caller().Status(ctx, addr)
+	s, err := l.status(ctx, Caller{Dial: p.dial}, addr)
 	end := time.Now()
 	switch {
 	case err == nil && s.NodeID == id:
