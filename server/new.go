@@ -52,10 +52,14 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.open()
 	s.clients.all = make(map[uint64]*conn)
 	for i, p := range cfg.Parts {
+		log := cfg.Logger
+		if len(cfg.Parts) > 1 {
+			log = log.With("group", i)
+		}
 		s.parts = append(s.parts, partition.New(partition.Config{
 			Slots:  partition.RangeOf(i, len(cfg.Parts)),
 			Engine: p.Engine, Replication: p.Replication, Front: front{s, uint16(i)},
-			Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
+			Logger: log, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
 			MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 		}))
 	}
