@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -297,6 +298,10 @@ func namedByTests(t *testing.T) func(text string) bool {
 		}
 		return err
 	}))
+	words := make(map[string]bool)
+	for w := range strings.FieldsFuncSeq(tests.String(), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		words[w] = true
+	}
 	return func(text string) bool {
 		longest := ""
 		for _, part := range fixed(strings.ReplaceAll(text, "…", "%s")) {
@@ -308,14 +313,19 @@ func namedByTests(t *testing.T) func(text string) bool {
 		if strings.Contains(tests.String(), longest) {
 			return true
 		}
-		for _, m := range regexp.MustCompile(`(?m)^\s*(?:const |var )?(\w+)\s*=\s.*`+regexp.QuoteMeta(longest)).FindAllStringSubmatch(code.String(), -1) {
-			if regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(tests.String()) {
-				return true
+		for line := range strings.Lines(code.String()) {
+			if before, _, ok := strings.Cut(line, longest); ok {
+				if m := assigned.FindStringSubmatch(before); m != nil && words[m[1]] {
+					return true
+				}
 			}
 		}
 		return false
 	}
 }
+
+// assigned is the beginning of a line that gives a variable or constant its value.
+var assigned = regexp.MustCompile(`^\s*(?:const |var )?(\w+)\s*=\s`)
 
 // neverAtStart are errors of errors-start.md whose texts no test produces or names, by the
 // reason.
