@@ -83,8 +83,8 @@ type sockets struct {
 	owners map[uint32]int // process by inode, as of the last look
 }
 
-// owner returns which of some processes has a socket open, 0 if none does. No other socket may get the inode of one that
-// has been closed.
+// owner returns which of some processes has a socket open, 0 if none does. The kernel does not use the inode of a closed
+// socket again soon.
 func (s *sockets) owner(inode uint32, pids []int) int {
 	before := s.looks.Load()
 	s.mu.Lock()
