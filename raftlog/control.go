@@ -219,12 +219,11 @@ func (l *line) drop() {
 	}
 }
 
-// close closes the connection, unless a question is under way on it.
+// close closes the connection when no question is under way on it.
 func (l *line) close() {
-	if l.mu.TryLock() {
-		defer l.mu.Unlock()
-		l.drop()
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop()
 }
 
 // Status asks the node at addr for its status.

@@ -159,7 +159,7 @@ func (p *peers) poll(ctx context.Context) {
 	maps.DeleteFunc(p.lines, func(id raft.ServerID, l *line) bool {
 		gone := !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
 		if gone {
-			l.close()
+			go l.close()
 		}
 		return gone
 	})
