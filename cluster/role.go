@@ -30,7 +30,7 @@ type situation struct {
 	unacked            time.Duration // while it decides: the age of the oldest uncommitted effect
 	doubtful           bool          // while it decides: it was paused and has not heard from a majority since
 	caughtUp           bool          // the start-up replay is done
-	awaitsFirst        bool          // this node's group 0, which has scripts and policies, has not caught up since the start
+	awaitsFirst        bool          // this node's group 0, which has scripts and policies, has not caught up since the start; see firstWait
 	leaving            bool          // this node is handing its leadership over
 	ousted             bool          // this node was deposed, and Raft has not named a leader since
 
@@ -161,6 +161,9 @@ func (g *Group) led() {
 	s := &g.situation
 	s.serving, s.unacked, s.doubtful, s.ousted = true, 0, false, false
 	s.handoverUntil = time.Time{}
+	if s.awaitsFirst {
+		time.AfterFunc(firstWait, g.stopAwaiting)
+	}
 	g.finishStart()
 	g.publishRole()
 	g.mu.Unlock()
@@ -181,6 +184,20 @@ func (g *Group) deposed(upTo uint64) {
 	ring(g.changed)
 }
 
+// firstWait is how long the leader of another group waits for group 0 of its node. After that
+// it decides without: a broken link between this node and the leader of group 0 must not stop
+// other groups.
+const firstWait = 3 * time.Second
+
+// stopAwaiting lets the group decide, whether or not group 0 has caught up.
+func (g *Group) stopAwaiting() {
+	g.mu.Lock()
+	g.situation.awaitsFirst = false
+	g.publishRole()
+	g.mu.Unlock()
+	ring(g.changed)
+}
+
 // finishStart ends the start-up replay. If it is that of group 0, the groups that this node
 // leads may decide. The caller holds mu.
 func (g *Group) finishStart() {
@@ -193,14 +210,9 @@ func (g *Group) finishStart() {
 		return
 	}
 	for _, other := range g.node.groups {
-		if other == g {
-			continue
+		if other != g {
+			other.stopAwaiting()
 		}
-		other.mu.Lock()
-		other.situation.awaitsFirst = false
-		other.publishRole()
-		other.mu.Unlock()
-		ring(other.changed)
 	}
 }
 

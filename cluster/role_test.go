@@ -3,6 +3,7 @@ package cluster
 import (
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,22 @@ func TestGroupsDecideWhenTheFirstHasCaughtUp(t *testing.T) {
 	first.finishStart() // as a follower
 	first.mu.Unlock()
 	require.Equal(t, partition.Leading, other.Role())
+}
+
+// If group 0 does not catch up, a group waits for firstWait only.
+func TestGroupsDoNotAwaitTheFirstForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, started: time.Now(), paced: make(chan struct{}, 1)}
+		g := &Group{
+			node: n, id: 1, engine: engine.New(engine.Config{}), caughtUp: make(chan struct{}), changed: make(chan struct{}, 1),
+			situation: situation{awaitsFirst: true},
+		}
+		g.led()
+		time.Sleep(firstWait - time.Millisecond)
+		require.Equal(t, partition.Handover, g.Role())
+		time.Sleep(time.Second)
+		require.Equal(t, partition.Leading, g.Role())
+	})
 }
 
 // A leader that has lost its followers hands over to nobody, also before Raft

@@ -175,12 +175,16 @@ func exchange(ctx context.Context, conn net.Conn, addr string, req request, resu
 }
 
 // line is a control connection that is kept for the next question. With TLS, a new connection
-// costs a node about a millisecond of processor time.
+// costs a node about a millisecond of processor time. A handshake is also when a node notices
+// new secrets and certificates, so a line opens a new connection after lineLife.
 type line struct {
-	mu   sync.Mutex
-	conn net.Conn // nil: none
-	addr string
+	mu     sync.Mutex
+	conn   net.Conn // nil: none
+	addr   string
+	opened time.Time
 }
+
+const lineLife = 10 * time.Second
 
 // status asks the node at addr for its status, until the deadline of ctx. It opens a
 // connection if there is none, if it is broken, or if another question is under way on it.
@@ -190,14 +194,14 @@ func (l *line) status(ctx context.Context, c Caller, addr string) (s Status, err
 	}
 	defer l.mu.Unlock()
 	until, _ := ctx.Deadline()
-	for kept := l.conn != nil && l.addr == addr; ; kept = false {
+	for kept := l.conn != nil && l.addr == addr && time.Since(l.opened) < lineLife; ; kept = false {
 		if !kept {
 			l.drop()
 			if l.conn, err = c.open(ctx, addr); err != nil {
 				l.conn = nil
 				return s, err
 			}
-			l.addr = addr
+			l.addr, l.opened = addr, time.Now()
 		}
 		l.conn.SetDeadline(until)
 		err = exchange(ctx, l.conn, addr, request{Op: opStatus}, &s)

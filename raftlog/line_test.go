@@ -69,15 +69,19 @@ func TestLine(t *testing.T) {
 	}
 	require.EqualValues(t, 1, a.conns.Load(), "one connection")
 
+	l.opened = l.opened.Add(-lineLife)
+	require.NoError(t, ask(a.addr(), long))
+	require.EqualValues(t, 2, a.conns.Load(), "it is old")
+
 	require.NoError(t, (*a.last.Load()).Close())
 	require.NoError(t, ask(a.addr(), long), "the node was restarted")
-	require.EqualValues(t, 2, a.conns.Load())
+	require.EqualValues(t, 3, a.conns.Load())
 
 	a.mute <- struct{}{}
 	require.ErrorIs(t, ask(a.addr(), 20*time.Millisecond), ErrNoAnswer)
 	busy := make(chan error)
 	go func() { busy <- ask(a.addr(), long) }()
-	require.Eventually(t, func() bool { return a.conns.Load() == 3 }, long, time.Millisecond, "none that has no answer")
+	require.Eventually(t, func() bool { return a.conns.Load() == 4 }, long, time.Millisecond, "none that has no answer")
 	require.ErrorIs(t, ask(a.addr(), 20*time.Millisecond), ErrNoAnswer, "while another question waits")
 	<-a.mute
 	require.NoError(t, <-busy)

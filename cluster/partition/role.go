@@ -21,7 +21,8 @@ const (
 	Following
 	// Orphaned means that no leader is known.
 	Orphaned
-	// Handover: there is no leader, but the last leader has announced its successor.
+	// Handover: no leader decides yet, but one soon will. The last leader has announced its
+	// successor, or this node was elected and is not ready yet.
 	Handover
 )
 

@@ -132,11 +132,13 @@ func (f *front) route(c net.Conn, in *bufio.Reader) string {
 	if name, err := peer.Dialler(in); err == nil {
 		dials = func(n *Node) bool { return n.Name == name }
 	} else if inode, err := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr)); err == nil {
-		pids := []int{f.node.PID()}
-		for _, n := range peers {
-			pids = append(pids, n.PID())
-		}
-		owner := f.sockets.owner(inode, pids)
+		owner := f.sockets.owner(inode, func() []int {
+			pids := []int{f.node.PID()}
+			for _, n := range peers {
+				pids = append(pids, n.PID())
+			}
+			return pids
+		})
 		dials = func(n *Node) bool { return owner != 0 && n.PID() == owner }
 	}
 	for i, n := range peers {

@@ -22,10 +22,10 @@ func TestSocketsAreToldApartByTheirProcess(t *testing.T) {
 	inode, err := socketInode(s.RemoteAddr().(*net.TCPAddr), s.LocalAddr().(*net.TCPAddr))
 	require.NoError(t, err)
 	var known sockets
-	require.Zero(t, known.owner(inode, []int{os.Getppid(), 0}))
-	require.Equal(t, os.Getpid(), known.owner(inode, []int{os.Getppid(), os.Getpid()}))
-	require.Equal(t, os.Getpid(), known.owner(inode, []int{os.Getpid()}), "without another look")
-	require.Zero(t, known.owner(inode, []int{os.Getppid()}), "no other process")
+	of := func(pids ...int) func() []int { return func() []int { return pids } }
+	require.Zero(t, known.owner(inode, of(os.Getppid(), 0)))
+	require.Equal(t, os.Getpid(), known.owner(inode, of(os.Getppid(), os.Getpid())))
+	require.Equal(t, os.Getpid(), known.owner(inode, nil), "without another look")
 
 	_, err = socketInode(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2})
 	require.Error(t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,25 +82,22 @@ type sockets struct {
 	owners map[uint32]int // process by inode, as of the last look
 }
 
-// owner returns which of some processes has a socket open, 0 if none does. The kernel does not use the inode of a closed
+// owner returns which of the processes has a socket open, 0 if none does. The kernel does not use the inode of a closed
 // socket again soon.
-func (s *sockets) owner(inode uint32, pids []int) int {
+func (s *sockets) owner(inode uint32, processes func() []int) int {
 	before := s.looks.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pid := s.owners[inode]
-	if pid == 0 && s.looks.Load() == before { // else it was open when a look began, and has been closed
-		s.looks.Add(1)
-		s.owners = make(map[uint32]int)
-		for _, p := range pids {
-			s.look(p)
-		}
-		pid = s.owners[inode]
+	pid, known := s.owners[inode]
+	if known || s.looks.Load() != before { // if it is not known, it was open when a look began, and has been closed
+		return pid
 	}
-	if !slices.Contains(pids, pid) {
-		return 0
+	s.looks.Add(1)
+	s.owners = make(map[uint32]int)
+	for _, p := range processes() {
+		s.look(p)
 	}
-	return pid
+	return s.owners[inode]
 }
 
 // look notes the sockets that a process has open.

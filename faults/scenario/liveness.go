@@ -79,12 +79,17 @@ func (r *Run) busyNote() string {
 // slowSlack is how much longer elections take with the raft profile for slow machines.
 const slowSlack = 2
 
+// profileSlack is slowSlack with that profile, and otherwise 1.
+func (r *Run) profileSlack() float64 {
+	if args := strings.Join(r.Args, " "); strings.Contains(args, "raft-profile slow") || strings.Contains(args, "raft-profile=slow") {
+		return slowSlack
+	}
+	return 1
+}
+
 // slack is what bounds of time are multiplied by.
 func (r *Run) slack() float64 {
-	slack := 1.0
-	if strings.Contains(strings.Join(r.Args, " "), "raft-profile slow") || strings.Contains(strings.Join(r.Args, " "), "raft-profile=slow") {
-		slack = slowSlack
-	}
+	slack := r.profileSlack()
 	if r.busy() {
 		slack *= busySlack
 	}

@@ -184,10 +184,9 @@ func (r *Run) stop(l offered, keys *load.Keyspace) {
 // unplanned adds the leaders that were lost without the run's doing, which happens when the machine is too busy for the
 // nodes' timeouts. Such a leader was lost at some time before the next began to serve.
 func (r *Run) unplanned() error {
-	const (
-		reign = 5 * time.Second // as far back as the loss is looked for
-		soon  = 2 * time.Second // after a loss there is a leader again
-	)
+	const reign = 5 * time.Second // as far back as the loss is looked for
+	// After a loss there is a leader again soon.
+	soon := time.Duration(r.profileSlack() * float64(3*time.Second))
 	elections, err := r.cluster.Elections()
 	var found []oracle.Loss
 	type cause struct{ loss, group int }
