@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -209,7 +210,7 @@ func (l *line) status(ctx context.Context, c Caller, addr string) (s Status, err
 			return s, err
 		}
 		l.drop()
-		if !kept || ctx.Err() != nil {
+		if !kept || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return s, err
 		}
 	}
