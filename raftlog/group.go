@@ -127,6 +127,7 @@ func (g *Group) Start() (err error) {
 		g.stopInstance(g.cur.Load())
 		return err
 	}
+	g.peers.control.Store(g.control)
 	for _, run := range []func(context.Context){g.propose, g.verifier.run, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.convene} {
 		g.wg.Go(func() { run(g.ctx) })
 	}

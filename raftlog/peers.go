@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 const (
@@ -34,6 +35,8 @@ const PromoteLag = 256
 // which addresses its peers serve clients.
 type peers struct {
 	g *Group
+
+	control atomic.Pointer[peer.Listener] // the group's, once it has started; it closes the lines
 
 	asked chan struct{} // closed after the first round
 	gone  atomic.Bool   // as of the last round, the peers know that this node was removed
@@ -253,9 +256,14 @@ func (p *peers) line(id raft.ServerID) *line {
 	return p.lines[id]
 }
 
-// dial opens a control connection that is closed with the group.
+// dial opens a control connection that is closed with the group. Raft may ask a peer before
+// the group has started.
 func (p *peers) dial(ctx context.Context, addr string) (net.Conn, error) {
-	return p.g.control.Dial(ctx, "", "", addr)
+	l := p.control.Load()
+	if l == nil {
+		return p.g.Caller().Dial(ctx, addr)
+	}
+	return l.Dial(ctx, "", "", addr)
 }
 
 // ask updates what is known of one member. It reports whether the member has answered,
