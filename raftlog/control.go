@@ -187,8 +187,8 @@ type line struct {
 
 const lineLife = 10 * time.Second
 
-// status asks the node at addr for its status, until the deadline of ctx. It opens a
-// connection if there is none, if it is broken, or if another question is under way on it.
+// status asks the node at addr for its status, until the deadline of ctx. If the connection
+// is broken or busy, it opens a new one.
 func (l *line) status(ctx context.Context, c Caller, addr string) (s Status, err error) {
 	if !l.mu.TryLock() {
 		return c.Status(ctx, addr)

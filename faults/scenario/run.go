@@ -185,7 +185,7 @@ func (r *Run) stop(l offered, keys *load.Keyspace) {
 // nodes' timeouts. Such a leader was lost at some time before the next began to serve.
 func (r *Run) unplanned() error {
 	const reign = 5 * time.Second // as far back as the loss is looked for
-	// After a loss there is a leader again soon.
+	// A loss explains an election that ends at most this much later.
 	soon := time.Duration(r.profileSlack() * float64(3*time.Second))
 	elections, err := r.cluster.Elections()
 	var found []oracle.Loss
