@@ -11,16 +11,26 @@ import (
 type Loss struct {
 	From, To int64
 
+	// Group is whose leader it was, AnyGroup if that is not known, or if the leader of several groups was lost.
+	Group int
+
 	// Resumed: the leader had been paused before, and found calls that had waited for it. It has no right to decide them.
 	Resumed bool
 }
 
+// AnyGroup stands for all groups.
+const AnyGroup = -1
+
 // AsyncBound returns the bound that asynchronous replication states. For each lost leader and key it is as many units
-// as clients may have asked for within one interval of maxUnacked. It is never more than the key's capacity.
-func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls []history.Call) int64 {
-	return func(_ uint32, calls []history.Call) (sum int64) {
+// as clients may have asked for within one interval of maxUnacked. It is never more than the key's capacity. group
+// returns the group of a key, or AnyGroup: a key loses nothing with the leader of another group.
+func AsyncBound(losses []Loss, maxUnacked time.Duration, group func(key uint32) int) func(key uint32, calls []history.Call) int64 {
+	return func(key uint32, calls []history.Call) (sum int64) {
+		own := group(key)
 		for _, l := range losses {
-			sum += mostOffered(calls, l, int64(maxUnacked))
+			if l.Group == own || l.Group == AnyGroup || own == AnyGroup {
+				sum += mostOffered(calls, l, int64(maxUnacked))
+			}
 		}
 		return sum
 	}

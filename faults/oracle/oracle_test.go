@@ -202,7 +202,7 @@ func TestAsyncBound(t *testing.T) {
 	}
 	h := one(fixedKey(8), calls...)
 	loss := func(ls ...Loss) bool {
-		f, _ := Budgets(h, AsyncBound(ls, 250*time.Millisecond))
+		f, _ := Budgets(h, AsyncBound(ls, 250*time.Millisecond, func(uint32) int { return 0 }))
 		return f.OK
 	}
 	require.False(t, loss(), "10 admitted of 8")
@@ -211,6 +211,8 @@ func TestAsyncBound(t *testing.T) {
 	h.Calls = append(h.Calls, call(1900, 1901, a, 0))
 	require.False(t, loss(Loss{From: 750 * ms, To: 1000 * ms}), "one more than was offered")
 	require.True(t, loss(Loss{From: 750 * ms, To: 1000 * ms}, Loss{From: 1750 * ms, To: 2000 * ms}), "two leaders lost")
+	require.True(t, loss(Loss{From: 750 * ms, To: 1000 * ms}, Loss{From: 1750 * ms, To: 2000 * ms, Group: AnyGroup}))
+	require.False(t, loss(Loss{From: 750 * ms, To: 1000 * ms}, Loss{From: 1750 * ms, To: 2000 * ms, Group: 3}), "not the key's leader")
 }
 
 // A leader that goes on after a pause may not decide what has waited meanwhile.
@@ -220,7 +222,7 @@ func TestAsyncBoundOfAPause(t *testing.T) {
 		calls = append(calls, call(1000+200*i, 4000, history.Admitted, 0))
 	}
 	h := one(fixedKey(8), calls...)
-	f, extra := Budgets(h, AsyncBound([]Loss{{From: 750 * ms, To: 1000 * ms}, {From: 4000 * ms, To: 4250 * ms, Resumed: true}}, 250*time.Millisecond))
+	f, extra := Budgets(h, AsyncBound([]Loss{{From: 750 * ms, To: 1000 * ms}, {From: 4000 * ms, To: 4250 * ms, Resumed: true}}, 250*time.Millisecond, func(uint32) int { return 0 }))
 	require.False(t, f.OK, f)
 	require.EqualValues(t, 2, extra.Units)
 	require.EqualValues(t, 1, extra.Bound)
@@ -237,7 +239,7 @@ func TestAsyncBoundOfWhatHasWaited(t *testing.T) {
 	}
 	h := one(fixedKey(11), calls...)
 	extra := func(l Loss) int64 {
-		f, extra := Budgets(h, AsyncBound([]Loss{l}, 250*time.Millisecond))
+		f, extra := Budgets(h, AsyncBound([]Loss{l}, 250*time.Millisecond, func(uint32) int { return 0 }))
 		require.Equal(t, extra.Bound >= extra.Units, f.OK, f)
 		require.EqualValues(t, 9, extra.Units)
 		return extra.Bound

@@ -204,6 +204,6 @@ func (r *Run) judgePolicies() {
 	r.expect(float64(decided) >= decidedApart*float64(waiting), "checks", "%d of %d checks that wait for their commit were decided", decided, waiting)
 	r.add(oracle.Versions(&r.history, int64(r.clockBack())))
 	durable := func(who *history.Caller) bool { return r.Mode == Sync || who.Option == "SYNC" || who.Policy == "solo" }
-	r.add(oracle.Counters(&r.history, oracle.CheckRules{Durable: durable, Bound: r.bound(), Back: int64(r.clockBack())}, r.counted))
+	r.add(oracle.Counters(&r.history, oracle.CheckRules{Durable: durable, Bound: r.bound(anyGroup), Back: int64(r.clockBack())}, r.counted))
 	r.add(oracle.LinearChecks(&r.history, r.Dir))
 }

@@ -132,14 +132,14 @@ func (r *Run) expect(ok bool, check, format string, args ...any) {
 func (r *Run) lose(from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.losses = append(r.losses, oracle.Loss{From: from, To: to})
+	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Group: oracle.AnyGroup})
 }
 
 // loseResumed is lose for a leader that goes on after a pause.
 func (r *Run) loseResumed(from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Resumed: true})
+	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Group: oracle.AnyGroup, Resumed: true})
 }
 
 // down and up bracket the time in which the run itself keeps a node from answering.
@@ -159,13 +159,24 @@ func (r *Run) up(node int) {
 	}
 }
 
-// bound is what the mode allows to be admitted beyond the limits.
-func (r *Run) bound() func(uint32, []history.Call) int64 {
+// bound is what the mode allows to be admitted beyond the limits. group returns the group of a key.
+func (r *Run) bound(group func(key uint32) int) func(uint32, []history.Call) int64 {
 	if r.Mode == Sync {
 		return oracle.None
 	}
-	return oracle.AsyncBound(r.losses, maxUnacked)
+	return oracle.AsyncBound(r.losses, maxUnacked, group)
 }
+
+// groupOf returns the group of a key of the history.
+func (r *Run) groupOf(key uint32) int {
+	if r.cluster == nil {
+		return oracle.AnyGroup
+	}
+	return oracle.GroupOf(r.history.Keys[key].Name, max(r.cluster.Groups, 1))
+}
+
+// anyGroup is for counters of policies, whose group depends on the policy.
+func anyGroup(uint32) int { return oracle.AnyGroup }
 
 // offered is a load that can be ended: see load.Load.
 type offered interface {
@@ -210,7 +221,7 @@ func (r *Run) unplanned() error {
 			continue
 		}
 		// Not r.lose: what is found here must not explain the next.
-		found = append(found, oracle.Loss{From: max(to-int64(reign), before), To: to + int64(maxUnacked)})
+		found = append(found, oracle.Loss{From: max(to-int64(reign), before), To: to + int64(maxUnacked), Group: e.Group})
 	}
 	r.losses = append(r.losses, found...)
 	r.unforeseen = len(found)
@@ -228,7 +239,7 @@ func (r *Run) judge() {
 			r.expect(false, "logs", "%v", err)
 		}
 	}
-	f, extra := oracle.Budgets(&r.history, r.bound())
+	f, extra := oracle.Budgets(&r.history, r.bound(r.groupOf))
 	r.add(f)
 	r.extra = extra
 	if r.Mode == Sync {

@@ -26,7 +26,7 @@ func slots(r *Run) error {
 	l := load.Start(calls)
 	err := r.rounds(r.killLeader)
 	err = r.finish(l, keys, err)
-	r.add(oracle.Slots(&r.history, r.bound()))
+	r.add(oracle.Slots(&r.history, r.bound(r.groupOf)))
 	return err
 }
 
