@@ -50,8 +50,10 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 		return false
 	}
 	slack := max(t.account.pool.bytes.Load()-limit, 0)
-	at := rand.Uint64()
-	tries := 0
+	// An odd step visits every shard. It is random: from neighbours, the first after a gap would
+	// be chosen most often, and the gap would grow.
+	at, step := rand.Uint64(), rand.Uint64()|1
+	passed, tries := uint64(0), 0
 	for budget := maxDisplaced + 2*len(t.shards) + int(n/roomBytes); budget > 0 && tries < roomTries; {
 		if t.account.take(n, slack) {
 			return true
@@ -60,7 +62,8 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 		least := uint64(0)
 		for range roomShards {
 			s := &t.shards[at&t.mask]
-			at++
+			at += step
+			passed++
 			budget--
 			if rank, ok := s.offer(held, now); ok && (best == nil || rank < least) {
 				best, least = s, rank
@@ -70,7 +73,7 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 			}
 		}
 		if best == nil {
-			if at&t.mask < roomShards {
+			if passed&t.mask < roomShards {
 				tries++
 				runtime.Gosched()
 			}

@@ -121,7 +121,7 @@ func TestLargeRecordsEvictWhatMattersLeast(t *testing.T) {
 	for i := range exhausted {
 		require.NoError(t, insert(tab, key16(i), math.MaxUint32, 1, math.MaxInt64, 0))
 	}
-	for i := range 400 {
+	for i := range 10_000 {
 		require.NoError(t, insert(tab, key16(exhausted+i), math.MaxUint32/2, 1<<14, math.MaxInt64, 0))
 	}
 	require.Equal(t, exhausted, present(tab, exhausted))
