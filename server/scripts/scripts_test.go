@@ -254,7 +254,9 @@ func TestScriptsAreConcurrent(t *testing.T) {
 				switch reply := c.do("EVAL", "redis.call('incr', KEYS[1]) for i = 1, 2e4 do end return 1", "1", "n"); {
 				case reply == ":1\r\n":
 					done.Add(1)
-				case !strings.HasPrefix(reply, "-BUSY others keep changing its keys"):
+				case strings.HasPrefix(reply, "-BUSY others keep changing its keys"):
+				case strings.HasPrefix(reply, "-ERR Script killed: it held its keys"): // on a busy machine; it has changed nothing
+				default:
 					t.Error(reply)
 				}
 				c.do("EVAL", fmt.Sprintf("return %d", i*100+n), "0")
