@@ -241,7 +241,7 @@ func (c *testCluster) leader(not ...*testNode) *testNode {
 			if !n.running() || contains(not, n) {
 				continue
 			}
-			if _, ok := n.g.Serving(); ok && n.m.serves() { // the machine hears of it a moment later
+			if _, ok := n.g.Serving(); ok && n.m.leading() { // the machine hears of it a moment later
 				found = n
 				return true
 			}

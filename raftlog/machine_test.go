@@ -173,12 +173,6 @@ func (m *mapMachine) Lead(clock int64) {
 	m.leads, m.base, m.since = true, clock, time.Now()
 }
 
-func (m *mapMachine) serves() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.leads
-}
-
 func (m *mapMachine) Depose() {
 	m.mu.Lock()
 	late := m.late
