@@ -167,12 +167,12 @@ func (r *Run) bound(group func(key uint32) int) func(uint32, []history.Call) int
 	return oracle.AsyncBound(r.losses, maxUnacked, group)
 }
 
-// groupOf returns the group of a key of the history.
+// groupOf returns the group of a key of the history, AnyGroup if the number of groups is not known.
 func (r *Run) groupOf(key uint32) int {
-	if r.cluster == nil {
+	if r.cluster == nil || r.cluster.Groups == 0 {
 		return oracle.AnyGroup
 	}
-	return oracle.GroupOf(r.history.Keys[key].Name, max(r.cluster.Groups, 1))
+	return oracle.GroupOf(r.history.Keys[key].Name, r.cluster.Groups)
 }
 
 // anyGroup is for counters of policies, whose group depends on the policy.
