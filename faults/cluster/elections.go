@@ -16,10 +16,11 @@ type reign struct {
 	node  string
 }
 
-// Election is when a node began to lead a group.
+// Election is when a node began to lead a group, and which node had led it before.
 type Election struct {
-	Group int
-	At    time.Time
+	Group  int
+	At     time.Time
+	Before string
 }
 
 // Elections returns when nodes began to lead a group by an election, as they have logged it, by their wall clocks. It
@@ -46,11 +47,22 @@ func (c *Cluster) Elections() ([]Election, error) {
 	var list []Election
 	for r, at := range began {
 		if !handed[r] && r.term != first[r.group] {
-			list = append(list, Election{r.group, at})
+			list = append(list, Election{r.group, at, before(began, r)})
 		}
 	}
 	slices.SortFunc(list, func(a, b Election) int { return a.At.Compare(b.At) })
 	return list, errs
+}
+
+// before returns the node that led r's group in the last term before.
+func before(reigns map[reign]time.Time, r reign) string {
+	var last reign
+	for other := range reigns {
+		if other.group == r.group && other.term < r.term && other.term > last.term {
+			last = other
+		}
+	}
+	return last.node
 }
 
 // logLine is what the runner reads of a line of a node's log.

@@ -35,5 +35,5 @@ func TestElectionsAreThoseAfterALoss(t *testing.T) {
 	}
 	found, err := c.Elections()
 	require.NoError(t, err)
-	require.Equal(t, []Election{{1, began.Add(6 * time.Second)}, {0, began.Add(7 * time.Second)}}, found)
+	require.Equal(t, []Election{{1, began.Add(6 * time.Second), "n2"}, {0, began.Add(7 * time.Second), "n2"}}, found)
 }

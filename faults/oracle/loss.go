@@ -14,6 +14,9 @@ type Loss struct {
 	// Group is whose leader it was, AnyGroup if that is not known, or if the leader of several groups was lost.
 	Group int
 
+	// Node is the node that the run harmed, empty if there were several. Only the runner uses it.
+	Node string
+
 	// Resumed: the leader had been paused before, and found calls that had waited for it. It has no right to decide them.
 	Resumed bool
 }

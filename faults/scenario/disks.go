@@ -141,7 +141,7 @@ func (r *Run) fill(n *cluster.Node, d *disktest.Disk) error {
 		return err
 	}
 	r.note("%s leads", next.Name)
-	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
+	r.loseOf(n.Name, at-int64(maxUnacked), r.now()+int64(maxUnacked))
 	again := false
 	for range 50 {
 		if l := r.cluster.Leader(); l == n {

@@ -112,7 +112,7 @@ func (r *Run) kill(n *cluster.Node) error {
 		return err
 	}
 	t := r.now()
-	r.lose(t-int64(maxUnacked), t)
+	r.loseOf(n.Name, t-int64(maxUnacked), t)
 	r.harmed(t)
 	return nil
 }

@@ -146,7 +146,7 @@ func (r *Run) pauseLeader(d time.Duration) error {
 		return e
 	}
 	r.note("%s goes on", n.Name)
-	r.lose(at-int64(maxUnacked), at)
+	r.loseOf(n.Name, at-int64(maxUnacked), at)
 	r.loseResumed(on, on+int64(maxUnacked))
 	if err != nil {
 		return err

@@ -128,11 +128,14 @@ func (r *Run) expect(ok bool, check, format string, args ...any) {
 	r.add(oracle.Finding{Check: check, OK: ok, Text: fmt.Sprintf(format, args...)})
 }
 
-// lose notes that a leader may have lost what it decided between two times.
-func (r *Run) lose(from, to int64) {
+// lose notes that any node, as leader, may have lost what it decided between two times.
+func (r *Run) lose(from, to int64) { r.loseOf("", from, to) }
+
+// loseOf is lose for one node; any if its name is empty.
+func (r *Run) loseOf(node string, from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Group: oracle.AnyGroup})
+	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Group: oracle.AnyGroup, Node: node})
 }
 
 // loseResumed is lose for a leader that goes on after a pause.
@@ -193,39 +196,45 @@ func (r *Run) stop(l offered, keys *load.Keyspace) {
 }
 
 // unplanned adds the leaders that were lost without the run's doing, which happens when the machine is too busy for the
-// nodes' timeouts. Such a leader was lost at some time before the next began to serve.
+// nodes' timeouts.
 func (r *Run) unplanned() error {
-	const reign = 5 * time.Second // as far back as the loss is looked for
 	// A loss explains an election that ends at most this much later.
-	soon := time.Duration(r.profileSlack() * float64(3*time.Second))
+	soon := int64(r.profileSlack() * float64(3*time.Second))
 	elections, err := r.cluster.Elections()
-	var found []oracle.Loss
+	found := unexplained(elections, r.epoch, r.losses, r.planned, soon)
+	r.losses = append(r.losses, found...)
+	r.unforeseen = len(found)
+	return err
+}
+
+// unexplained returns a loss for each election that none of the run's losses, and no planned change, explains. The leader
+// was lost at some time before the next began to serve. One loss explains an election in each group that its node led,
+// and no more: a busy cluster may lose further leaders meanwhile.
+func unexplained(elections []cluster.Election, epoch time.Time, losses, planned []oracle.Loss, soon int64) (found []oracle.Loss) {
+	const reign = int64(5 * time.Second) // as far back as the loss is looked for
 	type cause struct{ loss, group int }
-	explained := make(map[cause]bool) // one election of each group by a loss: a busy cluster may lose further leaders meanwhile
-	last := make(map[int]int64)       // election, by group
+	explained := make(map[cause]bool)
+	last := make(map[int]int64) // election, by group
 	for _, e := range elections {
-		to := int64(e.At.Sub(r.epoch))
+		to := int64(e.At.Sub(epoch))
 		before := last[e.Group]
 		last[e.Group] = to
-		if slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
+		if slices.ContainsFunc(planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
 			continue
 		}
 		known := false
-		for j, l := range r.losses {
-			if by := (cause{j, e.Group}); !explained[by] && !l.Resumed && l.To >= to-int64(soon) && l.From <= to {
+		for j, l := range losses {
+			by := cause{j, e.Group}
+			if !explained[by] && !l.Resumed && (l.Node == "" || l.Node == e.Before) && l.To >= to-soon && l.From <= to {
 				explained[by], known = true, true
 				break
 			}
 		}
-		if known {
-			continue
+		if !known {
+			found = append(found, oracle.Loss{From: max(to-reign, before), To: to + int64(maxUnacked), Group: e.Group})
 		}
-		// Not r.lose: what is found here must not explain the next.
-		found = append(found, oracle.Loss{From: max(to-int64(reign), before), To: to + int64(maxUnacked), Group: e.Group})
 	}
-	r.losses = append(r.losses, found...)
-	r.unforeseen = len(found)
-	return err
+	return found
 }
 
 // judge runs the checks that every history is put to.

@@ -124,7 +124,7 @@ func (d *diskTimes) hang() error {
 	}
 	took := time.Duration(r.now() - at)
 	r.note("%s leads", next.Name)
-	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
+	r.loseOf(n.Name, at-int64(maxUnacked), r.now()+int64(maxUnacked))
 	again := false
 	for range 30 {
 		again = again || r.cluster.Leader() == n
