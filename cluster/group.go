@@ -61,6 +61,7 @@ func newGroup(n *Node, id uint32, e *engine.Engine, log *slog.Logger) (*Group, e
 	g.ledger = ledger.New(ledger.Hooks{
 		Release: g.released,
 		Deposed: g.deposed,
+		Ended:   g.ended,
 	})
 	g.replica = e.Replicate(g.ledger)
 	var err error
@@ -182,6 +183,9 @@ func (g *Group) Term() uint64 {
 
 // Ticket implements partition.Replication.
 func (g *Group) Ticket() uint64 { return g.ledger.Open() }
+
+// Since implements partition.Replication.
+func (g *Group) Since() uint64 { return g.ledger.Since() }
 
 // Await implements partition.Replication.
 func (g *Group) Await() { g.ledger.Await() }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ type front struct {
 	mu       sync.Mutex
 	released uint64
 	failed   uint64 // the last ticket released with an error
+	err      error  // that error
 	deposed  int
 	leaders  []string
 	lost     int          // leaders that nobody has followed at once
@@ -44,7 +46,7 @@ func (f *front) Release(upTo uint64, err error) {
 	}
 	f.released = upTo
 	if err != nil {
-		f.failed = upTo
+		f.failed, f.err = upTo, err
 	}
 }
 
@@ -410,13 +412,35 @@ func TestSetClock(t *testing.T) {
 }
 
 func TestTheDeposedFailWhatIsNotCommitted(t *testing.T) {
-	f := &front{}
-	g := &Group{node: &Node{}, front: f, changed: make(chan struct{}, 1)}
-	g.situation.serving = true
-	g.deposed(7)
-	require.EqualValues(t, 7, f.failed)
-	require.Equal(t, 1, f.deposed)
-	require.False(t, g.deciding())
+	for undone, want := range map[bool]error{false: partition.ErrUncertain, true: partition.ErrUndone} {
+		f := &front{}
+		g := &Group{node: &Node{}, front: f, changed: make(chan struct{}, 1)}
+		g.situation.serving = true
+		g.deposed(7)
+		require.Equal(t, 1, f.deposed)
+		require.False(t, g.deciding())
+		require.Zero(t, f.read().released, "the next leader may have it")
+		g.ended(7, undone)
+		require.EqualValues(t, 7, f.failed)
+		require.Equal(t, want, f.err)
+	}
+}
+
+// A node that is cut off does not hear what became of its decisions.
+func TestTheDeposedDoNotWaitForTheOutcomeForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &front{}
+		g := &Group{node: &Node{}, front: f, changed: make(chan struct{}, 1)}
+		g.situation.serving = true
+		g.deposed(7)
+		time.Sleep(outcomeWait - 1)
+		synctest.Wait()
+		require.Zero(t, f.failed)
+		time.Sleep(1)
+		synctest.Wait()
+		require.EqualValues(t, 7, f.failed)
+		require.Equal(t, partition.ErrUncertain, f.err)
+	})
 }
 
 func TestRoundsThatFailAreTold(t *testing.T) {

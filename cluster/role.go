@@ -179,9 +179,24 @@ func (g *Group) deposed(upTo uint64) {
 	g.situation.serving, g.situation.ousted = false, true
 	g.publishRole()
 	g.mu.Unlock()
-	g.front.Release(upTo, partition.ErrUncertain)
+	time.AfterFunc(outcomeWait, func() { g.front.Release(upTo, partition.ErrUncertain) })
+	g.front.Recheck()
 	g.front.Deposed()
 	ring(g.changed)
+}
+
+// outcomeWait is how long a deposed leader's replies wait for their outcome, which the next
+// leader's log tells. A node that is cut off does not hear of it.
+const outcomeWait = 500 * time.Millisecond
+
+// ended is called by the ledger, under the log's mutex: the outcome of a lost term is
+// known, as far as it ever will be.
+func (g *Group) ended(upTo uint64, undone bool) {
+	err := partition.ErrUncertain
+	if undone {
+		err = partition.ErrUndone
+	}
+	g.front.Release(upTo, err)
 }
 
 // firstWait is how long the leader of another group waits for group 0 of its node. After that

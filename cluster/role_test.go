@@ -112,6 +112,7 @@ type silentFront struct{ Front }
 
 func (silentFront) Release(uint64, error) {}
 func (silentFront) Deposed()              {}
+func (silentFront) Recheck()              {}
 
 // A leader that hands over before this node knows that it leads is waited for
 // all the same.

@@ -37,8 +37,12 @@
 //
 // The leader's term may end at any step. The machine then seals itself, which means that
 // it refuses decisions. It undoes the dirty changes, and then the flights from the
-// newest to the oldest. Depose drops the flights. Every ticket that is not yet released
-// then has an unknown outcome, also the open ticket, which no cut has taken.
+// newest to the oldest. Depose drops the flights, and keeps their tickets. The log knows
+// the outcome soon: if the next leader has some of the flights, it commits these first. For
+// each one, the log calls Survived, which releases the replies. The first entry of a
+// later term shows that the other flights are lost, and the log calls Undone. Their
+// decisions, and those that no cut has taken, were never in force. If the log cannot know
+// the outcome, for example because a snapshot came in place of the entries, it calls Forget.
 //
 // # Who holds which lock
 //
@@ -49,6 +53,7 @@
 //	commit   log { ledger }, then Release with only log held
 //	depose   log { seal; gate, to let deciders finish; each shard in turn;
 //	               ledger }, then Hooks.Deposed with only log held
+//	outcome  log { ledger }, then Release or Ended with only log held
 //	snapshot gate shared { ledger { shard } }
 //
 // "log" is the mutex that orders all calls of a machine (raftlog/fsm.go). "gate" makes
@@ -63,18 +68,21 @@
 //  2. Every change of a key is in exactly one of these places: the journal of its shard, a
 //     flight, or the committed part of the log. Add happens while the gate is held, so a
 //     reader that holds the gate misses no key.
-//  3. Flights are committed in the order of their cuts. Each is committed once and in
-//     the term of its cut, or never.
+//  3. Flights are committed in the order of their cuts. Each is committed once, as an
+//     entry of the term of its cut, or never. The commit may come after the term's end.
 //  4. Ticket n is released without an error only if two conditions hold. All changes on
 //     which its replies may depend are committed. And this node was leader after it made
 //     the decisions under this ticket.
 //  5. Every ticket with parked replies is released. At the latest, it is released with
-//     an error when the term ends.
+//     an error a moment after the term has ended (cluster/role.go).
 //  6. A mark made after Begin stays for the next cut.
+//  7. If Since returned n before a decision, the decision is in the cut of n or in a later
+//     cut. So a reply is known to be undone if all tickets from n to its own are.
 //
 // How does the ledger know both conditions of invariant 4? If the ticket belongs to a
 // flight, the flight's commit proves them: the followers accepted the flight after all
-// decisions under its ticket, so this node was leader after these decisions.
+// decisions under its ticket, so this node was leader after these decisions. This also holds
+// if the next leader commits the flight: no other node has decided in between.
 //
 // A cut that finds no dirty keys has a ticket too, because denials and peeks change
 // nothing and may still have to wait. Their replies depend on the earlier flights, and

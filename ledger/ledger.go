@@ -14,6 +14,8 @@ type Ledger struct {
 
 	// open is the ticket that the next cut will get.
 	open atomic.Uint64
+	// finished is the ticket of the last cut that has looked at all shards.
+	finished atomic.Uint64
 	// settled is the last ticket under which nothing is uncommitted.
 	settled atomic.Uint64
 
@@ -38,6 +40,8 @@ type Ledger struct {
 	committed uint64   // ticket of the last committed flight
 	clean     []clean  // cuts that found nothing but have waiting replies
 	verified  uint64   // a round has begun after this cut, and succeeded
+	former    []uint64 // tickets of a lost term's flights that may still be committed
+	lastOf    uint64   // the last ticket of that term
 	totals    Totals
 }
 
@@ -47,8 +51,13 @@ type Hooks struct {
 	// Release completes every incomplete ticket up to upTo. err is nil, or the error given
 	// to Verified.
 	Release func(upTo uint64, err error)
-	// Deposed ends a term: the outcome of every incomplete ticket up to upTo is unknown.
+	// Deposed ends a term, whose last ticket is upTo. Release or Ended then completes the
+	// incomplete tickets, when their outcome is known.
 	Deposed func(upTo uint64)
+	// Ended completes every incomplete ticket up to upTo, the last one of a lost term. If
+	// undone is set, no decision under them is in force, or ever will be. Otherwise, nobody
+	// knows.
+	Ended func(upTo uint64, undone bool)
 }
 
 // Flight is a batch that has been cut but not committed.
@@ -90,13 +99,20 @@ func New(h Hooks) *Ledger {
 	if h.Deposed == nil {
 		h.Deposed = func(uint64) {}
 	}
+	if h.Ended == nil {
+		h.Ended = func(uint64, bool) {}
+	}
 	l := &Ledger{hooks: h, due: make(chan struct{}, 1), rounds: make(chan struct{}, 1)}
 	l.open.Store(1)
 	return l
 }
 
-// Lead begins a term. It drops marks made while no node led.
-func (l *Ledger) Lead() { l.dirtyAt.Store(0) }
+// Lead begins a term. It drops marks made while no node led. By then, everything that is
+// committed of earlier terms has been applied.
+func (l *Ledger) Lead() {
+	l.Undone()
+	l.dirtyAt.Store(0)
+}
 
 // Cut is a cut that has begun.
 type Cut struct {
@@ -122,6 +138,7 @@ func (l *Ledger) Add(c Cut, undo Undo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = c.Ticket
+	l.finished.Store(c.Ticket)
 	l.fly(Flight{Ticket: c.Ticket, Undo: undo, born: c.born, covers: c.Ticket})
 }
 
@@ -145,6 +162,7 @@ func (l *Ledger) Empty(c Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = c.Ticket
+	l.finished.Store(c.Ticket)
 	after := uint64(0)
 	if last := len(l.flights) - 1; last >= 0 {
 		l.flights[last].covers = c.Ticket
@@ -203,16 +221,56 @@ func (l *Ledger) Commit() bool {
 }
 
 // Depose ends a term. By then the machine has sealed itself and has undone the flights. So
-// every ticket that was read before the seal ends here.
+// every ticket that was read before the seal belongs to this term. Some flights may be in
+// the log of the next leader, which then commits them. So Survived, Undone or Forget must
+// follow.
 func (l *Ledger) Depose() {
 	upTo := l.open.Add(1) - 1
 	l.mu.Lock()
+	for _, f := range l.flights {
+		l.former = append(l.former, f.Ticket)
+	}
+	l.lastOf = upTo
 	l.flights, l.clean = nil, nil
 	l.oldest.Store(0)
 	l.dirtyAt.Store(0)
+	l.finished.Store(upTo)
 	l.settled.Store(upTo)
 	l.mu.Unlock()
 	l.hooks.Deposed(upTo)
+}
+
+// Survived reports that the oldest flight of the lost term was committed after all, and is
+// applied. It returns false if there is none.
+func (l *Ledger) Survived() bool {
+	l.mu.Lock()
+	if len(l.former) == 0 {
+		l.mu.Unlock()
+		return false
+	}
+	upTo := l.former[0]
+	l.former = l.former[1:]
+	l.mu.Unlock()
+	l.hooks.Release(upTo, nil)
+	return true
+}
+
+// Undone reports that no other flight of the lost term will be committed: an entry of a
+// later term is.
+func (l *Ledger) Undone() { l.end(true) }
+
+// Forget drops the flights of the lost term, because their outcome will not be known.
+func (l *Ledger) Forget() { l.end(false) }
+
+// end completes the tickets of the lost term, if there is one.
+func (l *Ledger) end(undone bool) {
+	l.mu.Lock()
+	upTo := l.lastOf
+	l.former, l.lastOf = nil, 0
+	l.mu.Unlock()
+	if upTo != 0 {
+		l.hooks.Ended(upTo, undone)
+	}
 }
 
 // Flights calls fn with the flights, the oldest first. They do not change during the call.

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +18,16 @@ type reply struct {
 	// flight. A write rests on its own.
 	batch uint64
 	at    int // when it was decided
+	wrote bool
 	err   error
 	out   bool
 }
 
-var errRound = errors.New("no majority has answered")
+var (
+	errRound   = errors.New("no majority has answered")
+	errUndone  = errors.New("undone")
+	errUnknown = errors.New("unknown")
+)
 
 // A model of the machine and the log: tickets, batches and rounds of
 // heartbeats, in any order that the log allows.
@@ -47,8 +54,16 @@ func TestRepliesLeaveInTime(t *testing.T) {
 				}
 			}
 		}
-		uncertain := errors.New("uncertain")
-		l := New(Hooks{Release: release, Deposed: func(upTo uint64) { release(upTo, uncertain) }})
+		l := New(Hooks{Release: release, Ended: func(upTo uint64, undone bool) {
+			if !undone {
+				release(upTo, errUnknown)
+				return
+			}
+			for _, p := range replies {
+				require.False(t, !p.out && p.wrote && p.ticket <= committed, "a reply is undone, and its effects are committed")
+			}
+			release(upTo, errUndone)
+		}})
 		cut := func(tick bool) {
 			c := l.Begin()
 			if !dirty {
@@ -83,7 +98,7 @@ func TestRepliesLeaveInTime(t *testing.T) {
 			l.Verified(upTo, err)
 		}
 		decide := func(wrote bool) {
-			p := &reply{ticket: l.Open(), at: now}
+			p := &reply{ticket: l.Open(), at: now, wrote: wrote}
 			if len(flights) > 0 {
 				p.batch = flights[len(flights)-1]
 			}
@@ -108,8 +123,20 @@ func TestRepliesLeaveInTime(t *testing.T) {
 			},
 			"verify": func(*rapid.T) { verify(nil) },
 			"fail":   func(*rapid.T) { verify(errRound) },
-			"depose": func(*rapid.T) {
+			"depose": func(t *rapid.T) {
 				l.Depose()
+				// The next leader may have some of the flights, from the oldest on.
+				for _, ticket := range flights[:rapid.IntRange(0, len(flights)).Draw(t, "survivors")] {
+					committed = ticket
+					proof = max(proof, begun[ticket])
+					require.True(t, l.Survived())
+				}
+				if rapid.Bool().Draw(t, "forgotten") {
+					l.Forget()
+				} else {
+					l.Undone()
+				}
+				require.False(t, l.Survived(), "the outcome is known")
 				flights, dirty = nil, false
 				clear(begun)
 				for _, p := range replies {
@@ -140,12 +167,13 @@ func TestDenialsOfTheNextTerm(t *testing.T) {
 	released := uint64(0)
 	l := New(Hooks{
 		Release: func(upTo uint64, _ error) { released = upTo },
-		Deposed: func(upTo uint64) { released = upTo },
+		Ended:   func(upTo uint64, undone bool) { released = upTo },
 	})
 	batch := func() { l.Add(l.Begin(), nil) }
 	batch()
 	l.Commit()
 	l.Depose()
+	l.Lead()
 	require.EqualValues(t, 2, released)
 	batch() // in flight
 	l.Await()
@@ -229,6 +257,43 @@ func TestNumbersCoverWhatWasDecidedBefore(t *testing.T) {
 		mu.Unlock()
 	}
 	close(stop)
+	wg.Wait()
+}
+
+// A decision made after Since was read is in the cut of that ticket or a later one, even if a
+// cut is looking at the shards.
+func TestNoCutBeforeSinceHasWhatIsDecidedNext(t *testing.T) {
+	l := New(Hooks{})
+	var mu sync.Mutex
+	dirty, taken := false, uint64(0)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !stop.Load() {
+			c := l.Begin()
+			runtime.Gosched()
+			mu.Lock()
+			if dirty {
+				dirty, taken = false, c.Ticket
+			}
+			mu.Unlock()
+			l.Empty(c)
+		}
+	})
+	for range 1000 {
+		since := l.Since()
+		runtime.Gosched()
+		mu.Lock()
+		dirty = true
+		mu.Unlock()
+		for mu.Lock(); dirty; mu.Lock() {
+			mu.Unlock()
+			runtime.Gosched()
+		}
+		require.GreaterOrEqual(t, taken, since)
+		mu.Unlock()
+	}
+	stop.Store(true)
 	wg.Wait()
 }
 

@@ -5,6 +5,10 @@ import "time"
 // Open returns the ticket that covers everything decided so far.
 func (l *Ledger) Open() uint64 { return l.open.Load() }
 
+// Since returns the first ticket that covers a decision made from now on. It is Open's
+// ticket or, while a cut looks at the shards, the ticket of that cut.
+func (l *Ledger) Since() uint64 { return l.finished.Load() + 1 }
+
 // Mark says that some key may be dirty. It costs one atomic load, except for the first call
 // after a cut.
 func (l *Ledger) Mark() {

@@ -214,9 +214,9 @@ func TestNobodyIsTakenInBehindARaise(t *testing.T) {
 	require.Equal(t, uint32(1), f.promised(), "what comes of it is the next leader's")
 	f.Apply(entryOf(1, 1, header{node: "a", term: 1, batch: 1, parts: 1, level: 2}, ""))
 	require.Equal(t, uint32(2), m.level)
-	f.Apply(entryOf(2, 1, header{node: "a", term: 1, batch: 2, parts: 1, level: 1}, ""))
+	f.Apply(entryOf(2, 2, header{node: "b", term: 2, batch: 1, parts: 1, level: 1}, ""))
 	require.Equal(t, uint32(2), m.level, "never lowered")
 	require.NoError(t, *fatal)
-	f.Apply(entryOf(3, 1, header{node: "a", term: 1, batch: 3, parts: 1, level: 4}, ""))
+	f.Apply(entryOf(3, 2, header{node: "b", term: 2, batch: 2, parts: 1, level: 4}, ""))
 	require.ErrorIs(t, *fatal, ErrLevel)
 }

@@ -63,6 +63,7 @@ type fsm struct {
 	// mu serialises every call of the machine except Now. It guards the fields below.
 	mu     sync.Mutex
 	served uint64 // highest term ever served; no term is served twice
+	lost   uint64 // the last term served, while the outcome of its batches is not known; or 0
 	failed error  // set: the machine must not be called any more
 	wanted uint32 // level that this node, serving, proposes; 0 = none
 
@@ -126,6 +127,10 @@ func (f *fsm) entry(l *raft.Log) {
 		}
 		// A later leader's entry can arrive before the notice that leadership is lost.
 		f.depose()
+	}
+	if f.lost != 0 && l.Term > f.lost { // no entry of the lost term follows
+		f.lost = 0
+		f.ledger.Undone()
 	}
 	if l.Type == raft.LogConfiguration {
 		f.membership.Store(l.Index)
@@ -198,6 +203,10 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	if err := f.machine.Apply(b); err != nil {
 		f.fail(fmt.Errorf("apply entry %d: %w", l.Index, err))
+		return
+	}
+	if h.term == f.lost && !f.ledger.Survived() {
+		f.fail(fmt.Errorf("%w: own batch %d committed that was not in flight", ErrInvariant, h.batch))
 	}
 }
 
@@ -213,6 +222,7 @@ func (f *fsm) fail(err error) {
 		return
 	}
 	f.depose()
+	f.forget()
 	f.failed = err
 	f.fatal(err)
 }
@@ -222,11 +232,18 @@ func (f *fsm) depose() {
 	if f.serving.Load() == 0 {
 		return
 	}
-	f.serving.Store(0)
+	f.lost = f.serving.Swap(0)
 	f.wanted = 0
 	f.machine.Depose()
 	f.ledger.Depose()
 	f.observe()
+}
+
+// forget gives up the batches of a lost term: this node will not know their outcome. The
+// caller holds mu.
+func (f *fsm) forget() {
+	f.lost = 0
+	f.ledger.Forget()
 }
 
 // settle waits until the operation in progress is over. Others can see the end of a term
@@ -243,6 +260,9 @@ func (f *fsm) stop(err error) {
 	f.depose()
 	if f.failed == nil {
 		f.failed = err
+	}
+	if f.failed != nil {
+		f.forget()
 	}
 }
 
@@ -261,6 +281,7 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	} else {
 		clock = max(clock, f.resumed())
 	}
+	f.lost = 0
 	f.ledger.Lead()
 	f.serving.Store(term)
 	f.machine.Lead(clock)
@@ -333,6 +354,7 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		return f.failed
 	}
 	f.depose()
+	f.forget() // the snapshot does not tell which batches it has
 	h, r, err := readSnapshotHeader(rc, f.group)
 	if err == nil {
 		err = f.reach(h.cursor.level)

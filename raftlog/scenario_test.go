@@ -92,7 +92,13 @@ func newSimNode(name string) *simNode {
 	n := &simNode{name: name, engine: engine.New(engine.Config{Shards: 4, Clock: clock})}
 	n.ledger = ledger.New(ledger.Hooks{
 		Release: func(upTo uint64, err error) { n.part.Release(upTo, err) },
-		Deposed: func(upTo uint64) { n.part.Release(upTo, partition.ErrUncertain) },
+		Ended: func(upTo uint64, undone bool) {
+			if undone {
+				n.part.Release(upTo, partition.ErrUndone)
+			} else {
+				n.part.Release(upTo, partition.ErrUncertain)
+			}
+		},
 	})
 	n.replica = n.engine.Replicate(n.ledger)
 	n.part = partition.New(partition.Config{
@@ -131,6 +137,7 @@ type simReplication struct {
 }
 
 func (r simReplication) Ticket() uint64 { return r.ledger.Open() }
+func (r simReplication) Since() uint64  { return r.ledger.Since() }
 func (r simReplication) Await()         { r.ledger.Await() }
 
 type simFront struct{ partition.Front }
@@ -157,7 +164,7 @@ func (s *sim) run(d *datadriven.TestData) string {
 	case "lead":
 		s.lead(n, number(s.t, args[0]))
 	case "begin":
-		n.since = n.ledger.Open()
+		n.since = n.ledger.Since()
 	case "end":
 		n.since = 0
 	case "charge":
@@ -244,7 +251,7 @@ func (s *sim) decide(n *simNode, key string, cost int64, o *algo.Options) {
 	}
 	since := n.since
 	if since == 0 {
-		since = n.ledger.Open()
+		since = n.ledger.Since()
 	}
 	d, err := n.session.Decide(simStart, []byte(key), simLimit, cost, o)
 	if errors.Is(err, engine.ErrSealed) {
@@ -396,6 +403,8 @@ func (s *sim) releases() {
 				s.printf("%s: uncertain", p.name)
 			case !complete:
 				left = append(left, p)
+			case errors.Is(err, partition.ErrUndone):
+				s.printf("%s: undone", p.name)
 			case err != nil:
 				s.printf("%s: uncertain", p.name)
 			default:

@@ -58,6 +58,7 @@ func (f *fakeCluster) Role() partition.Role {
 }
 
 func (f *fakeCluster) Ticket() uint64 { return f.ticket.Load() }
+func (f *fakeCluster) Since() uint64  { return f.ticket.Load() }
 
 func (f *fakeCluster) Term() uint64 { return f.term.Load() }
 
@@ -494,6 +495,65 @@ func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 			require.Equal(t, uncertain, m.take(), "durable %t, elected again %t", durable, again)
 		}
 	}
+}
+
+// leadingPart is an engine whose node leads, with its replica.
+func leadingPart() (*engine.Engine, *engine.Replica) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(ledger.New(ledger.Hooks{}))
+	replica.Lead(e.Now())
+	return e, replica
+}
+
+// A decision that was undone has changed nothing, so its client may repeat it. This is not
+// known of a job, which may have asked other partitions.
+func TestWhatWasUndoneMayBeRepeated(t *testing.T) {
+	const undone = "-TRYAGAIN the leader changed before the decision was stored\r\n"
+	for _, tc := range []struct {
+		command, want string
+		undecided     uint64
+	}{
+		{"RL.LIMIT a 10 60", undone, 1},
+		{"TTL a", undone, 1},
+		{"INCR a\r\nPING\r\nINCR a", undone + "+PONG\r\n" + undone, 2},
+		{"MULTI\r\nSET a 1\r\nINCR a\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + undone, 1},
+		{"EVAL 'return redis.call(\"incr\",KEYS[1])' 1 a", undone, 1},
+		{"FLUSHALL", uncertain, 0},
+		{"KEYS *", uncertain, 0},
+	} {
+		e, replica := leadingPart()
+		f := newFakeCluster(partition.Leading)
+		f.durable = true
+		s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
+		m.feed(tc.command + "\r\n")
+		require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+		m.lane.runPosts()
+		replica.Depose()
+		s.Partition().Release(1, partition.ErrUndone)
+		m.lane.runPosts()
+		require.Equal(t, tc.want, m.take())
+		require.Equal(t, tc.undecided, s.Stats().Undecided, tc.command)
+		require.Equal(t, tc.undecided == 0, s.Stats().Uncertain == 1, tc.command)
+	}
+}
+
+// A reply that waits only to slow its client down does not wait for the outcome of a lost
+// term.
+func TestLenientRepliesDoNotWaitForTheNextLeader(t *testing.T) {
+	e, replica := leadingPart()
+	f := newFakeCluster(partition.Waiting)
+	s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
+	m.feed("INCR a\r\nRL.LIMIT b 10 60 SYNC\r\n")
+	s.Partition().Recheck()
+	m.lane.runPosts()
+	require.Empty(t, m.take())
+	replica.Depose()
+	s.Partition().Recheck()
+	m.lane.runPosts()
+	require.Equal(t, ":1\r\n", m.take())
+	s.Partition().Release(1, nil)
+	m.lane.runPosts()
+	require.Contains(t, m.take(), ":9\r\n")
 }
 
 // ascending is a node that begins to lead while it is asked for its role.

@@ -13,9 +13,11 @@ type segment struct {
 	since   uint64 // the earliest ticket whose failure concerns the segment; see leader.go
 	replies int
 	size    int // bytes in conn.parkedBytes
-	// lenient reports that the replies are sent even if their commit fails. They were
-	// parked only to slow the client down, and ASYNC promises no durability.
+	// lenient reports that the replies are sent even if their commit fails, and when this
+	// node has lost its leadership. They were parked only to slow the client down, and
+	// ASYNC promises no durability.
 	lenient bool
+	covered bool   // see command.Commit
 	portion uint16 // index in the lane of the portion that the ticket belongs to
 	// until is the engine time at which a lenient reply is sent even if its commit is still
 	// open. This keeps the reply from waiting long where the failure policy could answer. 0
@@ -34,7 +36,7 @@ func (c *conn) finish(start int, commit command.Commit) { c.park(start, 1, commi
 // (replies is then 0).
 func (c *conn) park(start, replies int, commit command.Commit) {
 	l := c.lane
-	ticket, since, lenient := commit.Ticket, commit.Since, commit.Lenient
+	ticket, since, lenient, covered := commit.Ticket, commit.Since, commit.Lenient, commit.Covered
 	if since == 0 {
 		since = ticket
 	}
@@ -42,7 +44,7 @@ func (c *conn) park(start, replies int, commit command.Commit) {
 	if len(b) == 0 || ticket == 0 && len(c.segments) == 0 {
 		return
 	}
-	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient && c.segments[last].portion == l.at {
+	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient && c.segments[last].covered == covered && c.segments[last].portion == l.at {
 		c.segments[last].replies += replies
 		c.segments[last].size += len(b)
 	} else {
@@ -50,7 +52,7 @@ func (c *conn) park(start, replies int, commit command.Commit) {
 		if lenient && l.part.OnFailure() != partition.FailClosed {
 			until = l.now + int64(partition.PacedFor)
 		}
-		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, l.at, until})
+		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, covered, l.at, until})
 		if ticket != 0 {
 			l.hold(1)
 		}
@@ -86,16 +88,13 @@ func (c *conn) unpark() {
 	for _, s := range c.segments {
 		p := l.portions[s.portion].part
 		complete, err := p.Completed().Outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && (s.until != 0 && l.current(s.portion).now >= s.until || p.Role() == partition.Stalled)) {
+		if !complete && !(s.lenient && (s.until != 0 && l.current(s.portion).now >= s.until || p.Role() == partition.Stalled || p.Engine().Sealed())) {
 			break
 		}
 		if err == nil || s.lenient {
 			l.w.B = append(l.w.B, c.parkedBytes[off:off+s.size]...)
 		} else {
-			c.srv.stats.counts[countUncertain].Add(uint64(s.replies))
-			for range s.replies {
-				l.w.Error(err.Error())
-			}
+			c.failParked(s, err)
 		}
 		if s.ticket != 0 {
 			l.portions[s.portion].hold(-1)
@@ -120,6 +119,22 @@ func (c *conn) unpark() {
 	}
 	if c.parkedReplies < c.srv.cfg.MaxWaitingReplies {
 		c.stall &^= stallParked
+	}
+}
+
+// failParked writes errors in place of the replies of a segment whose commit has failed.
+func (c *conn) failParked(s segment, err error) {
+	kind := countUncertain
+	switch {
+	case err != partition.ErrUndone:
+	case s.covered:
+		kind = countUndecided
+	default:
+		err = partition.ErrUncertain
+	}
+	c.srv.stats.counts[kind].Add(uint64(s.replies))
+	for range s.replies {
+		c.lane.w.Error(err.Error())
 	}
 }
 

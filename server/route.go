@@ -16,7 +16,7 @@ type portion struct {
 	sess  *engine.Session // nil until the first use
 	batch uint64          // the last batch that has used the portion
 	role  partition.Role
-	since uint64 // the partition's ticket when the batch first used the portion
+	since uint64 // the first ticket that may cover a decision of the batch
 	now   int64  // engine time, Unix ns
 	mode  mode   // the bits in deciding
 	db    uint8  // the database of sess; 0 between commands
@@ -72,7 +72,7 @@ func (p *portion) open() {
 // begin reads the partition's role for this batch. It reports Standing.Outdated.
 func (p *portion) begin() (outdated bool) {
 	now := p.part.Standing()
-	p.role, p.since = now.Role, now.Ticket
+	p.role, p.since = now.Role, now.Since
 	p.mode = 0
 	switch {
 	case !now.Role.Decides():

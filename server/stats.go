@@ -37,7 +37,7 @@ type Stats struct {
 	Degraded         uint64   // calls of limits and counters that the failure policy answered
 	BackstopDenied   uint64   // calls in Degraded that on-failure open denied, because they were beyond the backstop
 	BackstopFull     uint64   // keys that on-failure open forgot, and calls that it did not count, because memory was full
-	Undecided        uint64   // commands refused because there was no leader
+	Undecided        uint64   // commands refused because there was no leader, or undone because it changed
 	Uncertain        uint64   // commands answered UNCERTAIN
 	PublishDropped   uint64   // messages of PUBLISH and SPUBLISH that were not sent to another node
 	Redirects        []uint64 // commands answered MOVED, by the index of the partition

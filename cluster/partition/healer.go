@@ -124,7 +124,7 @@ func (h *healer) charge(role Role) error {
 func (h *healer) chargeHere() error {
 	p := h.part
 	// If this node was deposed and elected again meanwhile, the charge has been undone.
-	since := p.Ticket()
+	since := p.Since()
 	if err := p.ChargeOnce(h.session, p.engine.Now(), p.Topology().Self, h.number, h.pending); err != nil {
 		return err
 	}

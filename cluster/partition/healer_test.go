@@ -65,9 +65,9 @@ type deposedOnce struct {
 	depose func()
 }
 
-func (d *deposedOnce) Ticket() uint64 {
+func (d *deposedOnce) Since() uint64 {
 	defer d.depose()
-	return d.fakeReplication.Ticket()
+	return d.fakeReplication.Since()
 }
 
 // A charge that the leader itself has undone is not taken for committed.

@@ -48,6 +48,7 @@ func (f *fakeReplication) Role() Role {
 }
 
 func (f *fakeReplication) Ticket() uint64                         { return f.ticket.Load() }
+func (f *fakeReplication) Since() uint64                          { return f.ticket.Load() }
 func (f *fakeReplication) Term() uint64                           { return 1 }
 func (f *fakeReplication) Await()                                 {}
 func (f *fakeReplication) Expect()                                {}

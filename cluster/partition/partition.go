@@ -205,7 +205,7 @@ func (p *Partition) Engine() *engine.Engine { return p.engine }
 // Standing is the state that determines how a batch of commands is handled.
 type Standing struct {
 	Role     Role
-	Ticket   uint64
+	Since    uint64 // the first ticket that may cover a decision of the batch
 	Durable  bool
 	Outdated bool // the node decides, and knows that another term has a leader
 }
@@ -215,7 +215,7 @@ func (p *Partition) Standing() Standing {
 	if p.alone {
 		return Standing{Role: Leading}
 	}
-	s := Standing{Role: p.Role(), Ticket: p.Ticket(), Durable: p.Durable()}
+	s := Standing{Role: p.Role(), Since: p.Since(), Durable: p.Durable()}
 	if s.Role.Decides() {
 		term := p.Term()
 		s.Outdated = p.LastTerm() != term && p.SeeTerm(term) != term
@@ -231,6 +231,7 @@ type alone struct{}
 
 func (alone) Role() Role                                         { return Leading }
 func (alone) Ticket() uint64                                     { return 0 }
+func (alone) Since() uint64                                      { return 0 }
 func (alone) Await()                                             {}
 func (alone) Expect()                                            {}
 func (alone) Term() uint64                                       { return 0 }

@@ -16,6 +16,8 @@ type Replication interface {
 	Term() uint64
 	// Ticket returns the ticket of everything decided so far, for Partition.Release.
 	Ticket() uint64
+	// Since returns the first ticket that may cover a decision made from now on.
+	Since() uint64
 	// Await asks the node to commit that ticket soon, because a reply waits for it. It is
 	// called at most once per batch.
 	Await()

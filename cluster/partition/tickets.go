@@ -41,13 +41,18 @@ const failuresKept = 64
 func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
 
 // Outcome reports whether ticket is complete. err is the latest failure among the tickets
-// from since to ticket; nil if none has failed.
+// from since to ticket; nil if none has failed. It is ErrUndone only if all these tickets
+// were undone.
 func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > c.upTo {
 		return false, nil
 	}
 	for i := len(c.failed) - 1; i >= 0; i-- {
-		if f := c.failed[i]; ticket > f.from && since <= f.to {
+		switch f := c.failed[i]; {
+		case ticket <= f.from || since > f.to:
+		case f.err == ErrUndone && (since <= f.from || ticket > f.to):
+			return true, ErrUncertain // part of it may be in force
+		default:
 			return true, f.err
 		}
 	}

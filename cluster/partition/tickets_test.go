@@ -81,6 +81,26 @@ func TestAFailureConcernsTheBatchesThatItEnds(t *testing.T) {
 	}
 }
 
+// Only a reply all of whose tickets were undone is known to have changed nothing.
+func TestWhatIsUndoneInPartIsUncertain(t *testing.T) {
+	p, _ := alonePartition()
+	p.Release(2, nil)
+	p.Release(4, ErrUndone)
+	p.Release(6, nil)
+	for _, tc := range []struct {
+		since, ticket uint64
+		want          error
+	}{
+		{1, 2, nil}, {3, 3, ErrUndone}, {3, 4, ErrUndone}, {4, 4, ErrUndone}, {5, 6, nil},
+		{2, 3, ErrUncertain}, {4, 5, ErrUncertain}, {2, 6, ErrUncertain},
+	} {
+		complete, err := p.Completed().Outcome(tc.since, tc.ticket)
+		require.True(t, complete)
+		require.Equal(t, tc.want, err, tc)
+		require.Equal(t, tc.want != nil, p.Completed().Lost(tc.since, tc.ticket), tc)
+	}
+}
+
 func TestUnverifiedTicketsAreNotLost(t *testing.T) {
 	p, _ := alonePartition()
 	p.Release(1, ErrUnverified)

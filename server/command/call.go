@@ -192,6 +192,8 @@ type Commit struct {
 	// Lenient reports that the reply is sent even if the commit fails. A commit that is not
 	// lenient is strict.
 	Lenient bool
+	// Covered reports that the tickets cover everything that the call has changed.
+	Covered bool
 }
 
 // Join makes the reply wait for other too. A transaction's reply joins the commits of its
@@ -206,6 +208,7 @@ func (c *Commit) Join(other Commit) {
 		c.Ticket = max(c.Ticket, other.Ticket)
 		c.Since = min(c.Since, other.Since)
 		c.Lenient = c.Lenient && other.Lenient
+		c.Covered = c.Covered && other.Covered
 	}
 }
 
