@@ -212,7 +212,7 @@ func (g *Group) doubt(ctx context.Context) {
 	if !g.situation.serving || g.situation.doubtful {
 		return
 	}
-	g.situation.doubtful = true
+	g.situation.doubtful, g.situation.resumed = true, time.Now()
 	g.node.wg.Go(func() {
 		_ = poll.Until(ctx, pulseInterval, func() bool {
 			asked, cancel := context.WithTimeout(ctx, replyTimeout)
@@ -247,11 +247,12 @@ func (g *Group) beat() time.Duration {
 	g.mu.Lock()
 	g.situation.unacked = age
 	g.publishRole()
+	awake := time.Since(g.situation.resumed) // a pause is no sign that the followers are slow
 	g.mu.Unlock()
 	if r := g.Role(); r == partition.Waiting || r == partition.Stalled {
 		g.front.Recheck()
 	}
-	if age > replyTimeout {
+	if min(age, awake) > replyTimeout {
 		g.front.Release(g.ledger.Open(), partition.ErrUncertain)
 	}
 	return pulseInterval
