@@ -19,7 +19,7 @@ import (
 // its decisions, with sync. So its clients know of every call whether it counts.
 func TestAPausedLeaderFindsOutWhatCounts(t *testing.T) {
 	t.Parallel()
-	const rounds, conns = 4, 32
+	const rounds, conns = 2, 64
 	c := startCluster(t, 3, "--durability=sync", "--on-failure=closed")
 	var ok, refused, uncertain atomic.Int64
 	for round := range rounds {
@@ -52,7 +52,7 @@ func TestAPausedLeaderFindsOutWhatCounts(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		leader.signal(t, syscall.SIGSTOP)
-		time.Sleep(3 * time.Second)
+		time.Sleep(2 * time.Second)
 		leader.signal(t, syscall.SIGCONT)
 		c.leader(t)
 		time.Sleep(500 * time.Millisecond)
@@ -69,4 +69,6 @@ func TestAPausedLeaderFindsOutWhatCounts(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls counted, %d were undone, of %d nobody knows", ok.Load(), refused.Load(), uncertain.Load())
+	// Some remain, as of a batch of commands that met two cuts.
+	require.Less(t, uncertain.Load(), int64(rounds*conns/2))
 }
