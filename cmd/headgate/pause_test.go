@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A leader that was paused for so long that another one was elected finds out what became of
-// its decisions, with sync. So its clients know of every call whether it counts.
+// A leader is paused, and loses its leadership. With sync, it then finds out what became of its
+// decisions. So its clients know of nearly every call whether it counts.
 func TestAPausedLeaderFindsOutWhatCounts(t *testing.T) {
 	t.Parallel()
 	const rounds, conns = 2, 64
