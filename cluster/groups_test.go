@@ -174,7 +174,7 @@ func TestLeadersGoHome(t *testing.T) {
 	require.False(t, l.pinned())
 	time.Sleep(hasten + 4*homeInterval)
 	require.Same(t, away, leading(t, all[4]), "the operator wants it there")
-	require.True(t, athome(4))
+	require.Eventually(t, func() bool { return athome(4) }, 4*waitLimit, 100*time.Millisecond)
 
 	third := all[4][0]
 	for _, r := range all[4] {

@@ -84,7 +84,7 @@ func (f *front) LeaderLost() {
 func (f *front) read() front {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return front{lost: f.lost, released: f.released, failed: f.failed, deposed: f.deposed, leaders: f.leaders}
+	return front{lost: f.lost, released: f.released, failed: f.failed, err: f.err, deposed: f.deposed, leaders: f.leaders}
 }
 
 // rig is a node in this process.
@@ -435,11 +435,11 @@ func TestTheDeposedDoNotWaitForTheOutcomeForEver(t *testing.T) {
 		g.deposed(7)
 		time.Sleep(outcomeWait - 1)
 		synctest.Wait()
-		require.Zero(t, f.failed)
+		require.Zero(t, f.read().failed)
 		time.Sleep(1)
 		synctest.Wait()
-		require.EqualValues(t, 7, f.failed)
-		require.Equal(t, partition.ErrUncertain, f.err)
+		require.EqualValues(t, 7, f.read().failed)
+		require.Equal(t, partition.ErrUncertain, f.read().err)
 	})
 }
 

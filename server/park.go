@@ -94,7 +94,7 @@ func (c *conn) unpark() {
 		if err == nil || s.lenient {
 			l.w.B = append(l.w.B, c.parkedBytes[off:off+s.size]...)
 		} else {
-			c.failParked(s, err)
+			s.fail(c, err)
 		}
 		if s.ticket != 0 {
 			l.portions[s.portion].hold(-1)
@@ -122,8 +122,8 @@ func (c *conn) unpark() {
 	}
 }
 
-// failParked writes errors in place of the replies of a segment whose commit has failed.
-func (c *conn) failParked(s segment, err error) {
+// fail writes errors of c in place of the segment's replies, whose commit has failed.
+func (s *segment) fail(c *conn, err error) {
 	kind := countUncertain
 	switch {
 	case err != partition.ErrUndone:
