@@ -212,7 +212,10 @@ func (g *Group) doubt(ctx context.Context) {
 	if !g.situation.serving || g.situation.doubtful {
 		return
 	}
-	g.situation.doubtful, g.situation.resumed = true, time.Now()
+	g.situation.doubtful = true
+	if time.Since(g.situation.resumed) > 2*replyTimeout { // many pauses do not make a reply wait for ever
+		g.situation.resumed = time.Now()
+	}
 	g.node.wg.Go(func() {
 		_ = poll.Until(ctx, pulseInterval, func() bool {
 			asked, cancel := context.WithTimeout(ctx, replyTimeout)

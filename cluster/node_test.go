@@ -443,6 +443,22 @@ func TestTheDeposedDoNotWaitForTheOutcomeForEver(t *testing.T) {
 	})
 }
 
+// A node that is paused again and again does not make its replies wait for ever.
+func TestPausesInARowCountAsOne(t *testing.T) {
+	t.Parallel()
+	r := leading(t, open(t, 1))
+	for ago, renewed := range map[time.Duration]bool{time.Second: false, 3 * time.Second: true} {
+		was := time.Now().Add(-ago)
+		r.mu.Lock()
+		r.situation.doubtful, r.situation.resumed = false, was
+		r.mu.Unlock()
+		r.doubt(t.Context())
+		r.mu.Lock()
+		require.Equal(t, renewed, r.situation.resumed.After(was), ago)
+		r.mu.Unlock()
+	}
+}
+
 func TestRoundsThatFailAreTold(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))

@@ -29,7 +29,7 @@ type situation struct {
 	serving            bool          // this node decides
 	unacked            time.Duration // while it decides: the age of the oldest uncommitted effect
 	doubtful           bool          // while it decides: it was paused and has not heard from a majority since
-	resumed            time.Time     // when doubtful was last set
+	resumed            time.Time     // when a pause last ended; not set again for a while
 	caughtUp           bool          // the start-up replay is done
 	awaitsFirst        bool          // this node's group 0, which has scripts and policies, has not caught up since the start; see firstWait
 	leaving            bool          // this node is handing its leadership over

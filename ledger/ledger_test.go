@@ -186,6 +186,22 @@ func TestDenialsOfTheNextTerm(t *testing.T) {
 	require.EqualValues(t, 4, released)
 }
 
+// A round that fails after its term has ended says nothing of what the next leader may have.
+func TestARoundDoesNotEndALostTerm(t *testing.T) {
+	released := uint64(0)
+	l := New(Hooks{Release: func(upTo uint64, _ error) { released = upTo }})
+	l.Add(l.Begin(), nil)
+	l.Await()
+	l.Empty(l.Begin())
+	upTo := l.Round()
+	require.EqualValues(t, 2, upTo)
+	l.Depose()
+	l.Verified(upTo, errRound)
+	require.Zero(t, released)
+	require.True(t, l.Survived())
+	require.EqualValues(t, 1, released)
+}
+
 // rung takes one ring of a bell.
 func rung(bell <-chan struct{}) bool {
 	select {

@@ -22,9 +22,12 @@ func (l *Ledger) Verified(upTo uint64, err error) {
 	if err == nil {
 		upTo = l.ready()
 	} else {
+		fails := uint64(0) // no ticket waits if the term has ended meanwhile
 		for len(l.clean) > 0 && l.clean[0].ticket <= upTo {
+			fails = l.clean[0].ticket
 			l.clean = l.clean[1:]
 		}
+		upTo = fails
 	}
 	l.mu.Unlock()
 	if upTo > 0 {

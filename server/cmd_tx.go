@@ -197,7 +197,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	if movable {
 		most = turnTime
 	}
-	from := len(c.w.B)
+	from, acted := len(c.w.B), false
 	c.w.Array(len(tx.queue))
 	for i, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
@@ -224,7 +224,11 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {
 				return true
 			}
+			if q.cmd.Flags&command.Leader == 0 { // it has no ticket, and may have changed something
+				acted = true
+			}
 			call.Commit.Join(queued.Commit)
+			call.Commit.Covered = call.Commit.Covered && !acted
 			if queued.Refused() {
 				call.Err = queued.Err
 			}

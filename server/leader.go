@@ -30,7 +30,7 @@ import (
 // Before a deposed leader's engine undoes anything, it seals itself. A session of a sealed
 // engine executes nothing and returns ErrSealed. The function durability takes its ticket
 // first and then checks for the seal. So a ticket from before the seal is among the tickets
-// that the deposed leader fails.
+// whose outcome the deposed leader finds out, or fails.
 //
 // A node may lose its leadership and win it again within a batch. The failed tickets show
 // this. A segment (consecutive parked replies, see park.go) keeps the ticket with which its

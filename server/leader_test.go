@@ -506,7 +506,8 @@ func leadingPart() (*engine.Engine, *engine.Replica) {
 }
 
 // A decision that was undone has changed nothing, so its client may repeat it. This is not
-// known of a job, which may have asked other partitions.
+// known of a job, which may have asked other partitions, and of a transaction with a command
+// that does not decide.
 func TestWhatWasUndoneMayBeRepeated(t *testing.T) {
 	const undone = "-TRYAGAIN the leader changed before the decision was stored\r\n"
 	for _, tc := range []struct {
@@ -518,6 +519,8 @@ func TestWhatWasUndoneMayBeRepeated(t *testing.T) {
 		{"INCR a\r\nPING\r\nINCR a", undone + "+PONG\r\n" + undone, 2},
 		{"MULTI\r\nSET a 1\r\nINCR a\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + undone, 1},
 		{"EVAL 'return redis.call(\"incr\",KEYS[1])' 1 a", undone, 1},
+		{"MULTI\r\nSET a 1\r\nPUBLISH c x\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + uncertain, 0},
+		{"MULTI\r\nSELECT 1\r\nSET a 1\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + uncertain, 0},
 		{"FLUSHALL", uncertain, 0},
 		{"KEYS *", uncertain, 0},
 	} {

@@ -272,6 +272,9 @@ func (x *scattered) write(s *Server, w *resp.Writer) {
 		case g.err != nil || len(g.reply) == 0:
 			s.uncertain(w)
 			return
+		case len(x.legs) > 1 && string(g.reply) == undone: // other legs may be in force
+			s.uncertain(w)
+			return
 		case g.reply[0] == '-':
 			w.Raw(g.reply)
 			return
@@ -305,6 +308,9 @@ func (x *scattered) write(s *Server, w *resp.Writer) {
 		x.writeScan(w)
 	}
 }
+
+// undone is the reply of a leg that has changed nothing.
+var undone = "-" + partition.ErrUndone.Error() + "\r\n"
 
 const errLegsBusy = "BUSY too many commands run on several groups, try again later"
 

@@ -331,6 +331,20 @@ func TestALostGroupHoldsUpNoOthers(t *testing.T) {
 	require.Less(t, time.Since(start), patience/2)
 }
 
+// A part that was undone does not show that the whole command was.
+func TestAnUndonePartLeavesTheCommandUncertain(t *testing.T) {
+	one, _ := twoNodes(t, Config{})
+	for _, g := range []int{0, 2} {
+		one.groups[g].set(func(f *fakeCluster) { f.durable = true })
+	}
+	c := dial(t, one.addr)
+	c.send(fmt.Sprintf("DEL %s %s\r\n", keysOfThree[0], keysOfThree[2]))
+	eventually(t, "the parts to wait", func() bool { return one.groups[0].awaits.Load() > 0 && one.groups[2].awaits.Load() > 0 })
+	one.parts[0].Release(1, nil)
+	one.parts[2].Release(1, partition.ErrUndone)
+	c.expect(uncertain)
+}
+
 // The replies of a command's parts are in the account of the clients.
 func TestRepliesOfPartsAreAccounted(t *testing.T) {
 	one, two := twoNodes(t, Config{})

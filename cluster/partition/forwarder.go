@@ -79,7 +79,7 @@ const (
 	slowTimeout = 10 * time.Second
 	// formerWait bounds the wait for a slow command's answer after the leader has changed
 	// or is lost, unless ForwardTimeout is longer. A former leader that can be reached
-	// answers at once when it is deposed.
+	// answers soon after it was deposed.
 	formerWait = 500 * time.Millisecond
 )
 

@@ -10,8 +10,8 @@ import (
 const TicketLost = 1<<64 - 1
 
 // TakeTicket returns the ticket of all decisions so far. It takes the ticket before it
-// checks whether the engine is sealed. So a deposed leader fails every ticket that was read
-// before the seal.
+// checks whether the engine is sealed. So a ticket that was read before the seal belongs to
+// the term that has ended.
 func (p *Partition) TakeTicket() uint64 {
 	ticket := p.Ticket()
 	if p.engine.Sealed() {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/reservation"
@@ -209,7 +210,9 @@ func writeCeilingsAgain(call *command.Call, p *policy.Policy, r *reservation.Rec
 func (x *ceilings) read(r *resp.Reply) bool {
 	if r.Type == '-' {
 		x.refusal = r.Str
-		return !strings.HasPrefix(r.Str, "UNCERTAIN ")
+		// If the ceilings' part was undone, the home's leader may be about to lose the charge's
+		// cancellation for the same reason.
+		return !strings.HasPrefix(r.Str, "UNCERTAIN ") && r.Str != partition.ErrUndone.Error()
 	}
 	e := r.Elems
 	if len(e) < ceilingHead || (len(e)-ceilingHead)%ceilingEach != 0 {
