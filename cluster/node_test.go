@@ -454,8 +454,9 @@ func TestPausesInARowCountAsOne(t *testing.T) {
 		r.mu.Unlock()
 		r.doubt(t.Context())
 		r.mu.Lock()
-		require.Equal(t, renewed, r.situation.resumed.After(was), ago)
+		is := r.situation.resumed.After(was)
 		r.mu.Unlock()
+		require.Equal(t, renewed, is, ago)
 	}
 }
 

@@ -15,7 +15,7 @@ var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
 
 // ErrUndone is the reply to a command whose decision was undone: the leader was replaced
 // before a majority had the decision. The command has changed nothing. A message that its
-// script or transaction has published was sent.
+// script has published was sent.
 var ErrUndone = errors.New("TRYAGAIN the leader changed before the decision was stored")
 
 // ErrUnstored is the reply to a decision that is in force, but only in the memory of one
