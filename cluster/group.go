@@ -246,16 +246,16 @@ func (g *Group) beat() time.Duration {
 		return startInterval
 	}
 	g.ledger.Mark()
-	age := g.raft.Unacked()
+	unacked := g.raft.Unacked()
 	g.mu.Lock()
-	g.situation.unacked = age
+	g.situation.unacked = unacked
 	g.publishRole()
-	awake := time.Since(g.situation.resumed) // a pause is no sign that the followers are slow
+	overdue := g.situation.overdue(time.Now())
 	g.mu.Unlock()
 	if r := g.Role(); r == partition.Waiting || r == partition.Stalled {
 		g.front.Recheck()
 	}
-	if min(age, awake) > replyTimeout {
+	if overdue {
 		g.front.Release(g.ledger.Open(), partition.ErrUncertain)
 	}
 	return pulseInterval

@@ -35,7 +35,8 @@ type front struct {
 	leaders  []string
 	lost     int          // leaders that nobody has followed at once
 	noted    atomic.Int32 // handovers
-	batches  func()       // what those under way still do, if not nil
+	rechecks atomic.Int32
+	batches  func() // what those under way still do, if not nil
 }
 
 func (f *front) Release(upTo uint64, err error) {
@@ -63,7 +64,7 @@ func (f *front) AwaitBatches(context.Context) error {
 	return nil
 }
 
-func (f *front) Recheck() {}
+func (f *front) Recheck() { f.rechecks.Add(1) }
 
 func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	f.mu.Lock()
@@ -420,6 +421,7 @@ func TestTheDeposedFailWhatIsNotCommitted(t *testing.T) {
 		require.Equal(t, 1, f.deposed)
 		require.False(t, g.deciding())
 		require.Zero(t, f.read().released, "the next leader may have it")
+		require.EqualValues(t, 1, f.rechecks.Load(), "lenient replies leave at once")
 		g.ended(7, undone)
 		require.EqualValues(t, 7, f.failed)
 		require.Equal(t, want, f.err)
@@ -458,6 +460,23 @@ func TestPausesInARowCountAsOne(t *testing.T) {
 		r.mu.Unlock()
 		require.Equal(t, renewed, is, ago)
 	}
+}
+
+func TestRepliesAreOverdueAfterTheirTimeout(t *testing.T) {
+	now := time.Now()
+	for _, tc := range []struct {
+		unacked, awake time.Duration
+		want           bool
+	}{
+		{replyTimeout, time.Hour, false},
+		{replyTimeout + 1, time.Hour, true},
+		{time.Minute, replyTimeout, false},
+		{time.Minute, replyTimeout + 1, true},
+	} {
+		s := situation{unacked: tc.unacked, resumed: now.Add(-tc.awake)}
+		require.Equal(t, tc.want, s.overdue(now), tc)
+	}
+	require.True(t, (&situation{unacked: time.Minute}).overdue(now), "it was never paused")
 }
 
 func TestRoundsThatFailAreTold(t *testing.T) {

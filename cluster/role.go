@@ -60,6 +60,12 @@ type LeaderChange struct {
 	Without  time.Duration // how long no leader decided, as far as the node knows
 }
 
+// overdue reports whether the replies of a node that decides have waited for too long. A
+// pause of the process is no sign that the followers are slow, so its time does not count.
+func (s *situation) overdue(now time.Time) bool {
+	return min(s.unacked, now.Sub(s.resumed)) > replyTimeout
+}
+
 // role returns the server's view of s.
 func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) partition.Role {
 	awaited := now.Before(s.handoverUntil)

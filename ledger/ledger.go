@@ -240,8 +240,8 @@ func (l *Ledger) Depose() {
 	l.hooks.Deposed(upTo)
 }
 
-// Survived reports that the oldest flight of the lost term was committed after all, and is
-// applied. It returns false if there is none.
+// Survived reports that the next leader has committed the oldest flight of the lost term, and
+// that the machine has applied it. Survived returns false if the lost term has no flight left.
 func (l *Ledger) Survived() bool {
 	l.mu.Lock()
 	if len(l.former) == 0 {

@@ -197,7 +197,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	if movable {
 		most = turnTime
 	}
-	from, acted := len(c.w.B), false
+	from := len(c.w.B)
 	c.w.Array(len(tx.queue))
 	for i, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
@@ -224,11 +224,9 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {
 				return true
 			}
-			if q.cmd.Flags&command.Leader == 0 { // it has no ticket, and may have changed something
-				acted = true
-			}
+			call.Acted = call.Acted || q.cmd.Flags&command.Leader == 0
 			call.Commit.Join(queued.Commit)
-			call.Commit.Covered = call.Commit.Covered && !acted
+			call.Commit.Covered = call.Commit.Covered && !call.Acted
 			if queued.Refused() {
 				call.Err = queued.Err
 			}

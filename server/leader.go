@@ -74,7 +74,7 @@ func (l *lane) durability(call *command.Call) {
 		call.Commit.Ticket = ticket
 		return
 	}
-	call.Commit.Join(command.Commit{Ticket: ticket, Since: l.since, Lenient: !strict, Covered: true})
+	call.Commit.Join(command.Commit{Ticket: ticket, Since: l.since, Lenient: !strict, Covered: !call.Acted})
 	l.await = true
 }
 

@@ -521,6 +521,7 @@ func TestWhatWasUndoneMayBeRepeated(t *testing.T) {
 		{"EVAL 'return redis.call(\"incr\",KEYS[1])' 1 a", undone, 1},
 		{"MULTI\r\nSET a 1\r\nPUBLISH c x\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + uncertain, 0},
 		{"MULTI\r\nSELECT 1\r\nSET a 1\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n" + uncertain, 0},
+		{"MULTI\r\nPUBLISH c x\r\nEXEC", "+OK\r\n+QUEUED\r\n" + uncertain, 0},
 		{"FLUSHALL", uncertain, 0},
 		{"KEYS *", uncertain, 0},
 	} {

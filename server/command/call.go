@@ -143,6 +143,9 @@ func (c *Call) Together(keys [][]byte, fn func()) {
 
 // Outcome is the result of a call, without its reply.
 type Outcome struct {
+	// Acted reports that a transaction has run a command that does not decide, such as
+	// PUBLISH or SELECT. Undone decisions do not undo it.
+	Acted bool
 	// Err is the engine's error that the call replied, or nil.
 	Err error
 	// Moves is set by a handler that must run on a worker; see Call.Movable.
