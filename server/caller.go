@@ -166,6 +166,9 @@ func (c *Caller) finish(ctx context.Context, ln *line) error {
 			}
 		}()
 		return ctx.Err()
+	case ln.starved:
+		c.giveBack(ln)
+		return ReplyError("ERR the call was cut off: all clients together take more memory than maxmemory-clients")
 	case ln.killed:
 		c.giveBack(ln)
 		return ReplyError("ERR the reply exceeds client-output-buffer-limit")

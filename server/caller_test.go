@@ -412,3 +412,16 @@ func TestAKilledCallEnds(t *testing.T) {
 	require.Zero(t, one.memory.Total())
 	require.Zero(t, one.Stats().Held)
 }
+
+// A call that is cut off for lack of memory says so, and the next one is answered.
+func TestACallWithoutMemoryIsCutOff(t *testing.T) {
+	s := newTestServer(t, Config{Runtime: Runtime{ClientMemory: 8 << 20}}, nil)
+	require.Equal(t, "100000", says(t, s.Caller(), "SETRANGE k 99999 x"))
+	const others = 16 << 20
+	require.True(t, s.memory.Borrow(others))
+	_, err := s.Caller().line(t.Context(), "GET k")
+	require.EqualError(t, err, "ERR the call was cut off: all clients together take more memory than maxmemory-clients")
+	s.memory.Add(-others)
+	require.Len(t, says(t, s.Caller(), "GET k"), 100000)
+	require.Zero(t, s.memory.Total())
+}

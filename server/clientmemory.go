@@ -153,6 +153,7 @@ func (c *conn) reserve(n int) bool {
 func (c *conn) killForMemory() {
 	if !c.killed { // an earlier search has not marked it yet
 		c.srv.stats.counts[countMemoryKills].Add(1)
+		c.starved = true
 		c.kill()
 	}
 }

@@ -113,6 +113,7 @@ type conn struct {
 	inExec  bool
 	eof     bool // the peer sends nothing more
 	killed  bool // close at once
+	starved bool // killed because clients take too much memory
 	closed  bool // the driver has closed it
 	ending  ending
 	pending int // output bytes that wait for the socket
