@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,23 +122,27 @@ func TestHome(t *testing.T) {
 	}
 	top := &partition.Topology{Nodes: []partition.TopologyNode{node("c"), node("a"), {ID: "b", Alive: true}, node("d")}}
 	for group, want := range []string{"a", "c", "d", "a", "c", "d"} {
-		id, ready := home(group, top)
+		id, ready := home(group, top, top)
 		require.Equal(t, want, id)
 		require.True(t, ready)
 	}
 	top.Nodes[0].LagEntries = raftlog.PromoteLag + 1
 	top.Nodes[1].Alive = false
 	for group, want := range []bool{false, false, true} {
-		_, ready := home(group, top)
+		_, ready := home(group, top, top)
 		require.Equal(t, want, ready)
 	}
+	behind := &partition.Topology{Nodes: slices.Clone(top.Nodes)}
+	behind.Nodes[3].LagEntries = raftlog.PromoteLag + 1
+	_, ready := home(2, top, behind)
+	require.False(t, ready, "d has old policies")
 	top.Nodes[2].Waits = true // b
-	_, ready := home(2, top)
+	_, ready = home(2, top, top)
 	require.False(t, ready, "b will be the home of other groups soon")
 	top.Nodes[2].Alive = false
-	_, ready = home(2, top)
+	_, ready = home(2, top, top)
 	require.True(t, ready, "nobody knows when b comes back")
-	id, ready := home(0, &partition.Topology{})
+	id, ready := home(0, &partition.Topology{}, top)
 	require.Empty(t, id)
 	require.False(t, ready)
 }
@@ -155,7 +160,7 @@ func TestLeadersGoHome(t *testing.T) {
 			}
 			l := leading(t, rigs)
 			if top := l.Topology(); len(top.Nodes) == 3 {
-				if to, _ := home(g, &top); to == l.node.cfg.NodeID {
+				if to, _ := home(g, &top, &top); to == l.node.cfg.NodeID {
 					continue
 				}
 			}

@@ -21,10 +21,10 @@ const (
 
 // home returns the voter that should lead a group. The groups are dealt out to the voters
 // in the order of their ids, so each of n voters is the home of every n-th group. ready
-// reports whether that voter answers and has caught up. It is false while another node waits
-// for its vote: with it, the homes change, and a new leader would make that node wait again.
-// id is empty if there are no voters.
-func home(group int, t *partition.Topology) (id string, ready bool) {
+// reports whether that voter answers and has caught up, also in group 0 (first), which has
+// the policies. It is false while another node waits for its vote: with it, the homes change,
+// and a new leader would make that node wait again. id is empty if there are no voters.
+func home(group int, t, first *partition.Topology) (id string, ready bool) {
 	var voters []*partition.TopologyNode
 	waits := false
 	for i := range t.Nodes {
@@ -43,8 +43,15 @@ func home(group int, t *partition.Topology) (id string, ready bool) {
 		}
 		return 1
 	})
-	v := voters[group%len(voters)]
-	return v.ID, !waits && v.Alive && v.LagEntries <= raftlog.PromoteLag
+	id = voters[group%len(voters)].ID
+	return id, !waits && caughtUp(t, id) && caughtUp(first, id)
+}
+
+// caughtUp reports whether a node answers and has caught up in a group.
+func caughtUp(t *partition.Topology, id string) bool {
+	return slices.ContainsFunc(t.Nodes, func(n partition.TopologyNode) bool {
+		return n.ID == id && n.Alive && n.LagEntries <= raftlog.PromoteLag
+	})
 }
 
 // bringHome hands the groups that this node leads to their homes, one after the other, until
@@ -60,9 +67,10 @@ func (n *Node) bringHome(ctx context.Context) {
 		case <-t.C:
 		}
 		now, moved := time.Now(), false
+		first := n.groups[0].Topology()
 		for i, g := range n.groups {
 			top := g.Topology()
-			to, ready := home(i, &top)
+			to, ready := home(i, &top, &first)
 			switch {
 			case !ready, to == top.Self, !g.deciding(), g.pinned():
 				since[i] = time.Time{}
