@@ -16,54 +16,19 @@ import (
 
 // Call implements script.Caller: redis.call.
 func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
-	s := r.of
 	cmd := r.find(args)
-	switch {
-	case cmd == nil:
-		return nil, script.Refusal("Unknown Redis command called from script")
-	case !cmd.Accepts(len(args)):
-		return nil, script.Refusal("Wrong number of args calling Redis command from script")
-	case cmd.Flags&(command.NoScript|command.Peers) != 0:
-		return nil, script.Refusal("This Redis command is not allowed from script")
-	case !r.admin && cmd.ForAdmin(args):
-		return nil, script.Refusal("ACL failure in script: " + access.NoPermission(access.UserDefault, cmd.Full))
-	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publish || cmd == s.spublish):
-		return nil, script.Refusal(errReadOnlyWrite)
-	case r.tx == nil && s.cfg.Strays != nil && s.cfg.Strays(r.keys, cmd, args):
-		return nil, script.Refusal(errStrays)
+	if err := r.refusal(cmd, args); err != nil {
+		return nil, err
 	}
-	if r.grip == gripCounters {
-		if !r.counts(cmd, args) {
-			return nil, engine.ErrNotLocal
-		}
-	} else if cmd.Flags&command.Leader != 0 {
-		if err := r.take(cmd, args); err != nil {
-			return nil, err
-		}
-	} else if cmd.AboutTable() && r.locks() {
-		// INFO and similar commands lock the table themselves.
-		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
+	if err := r.reach(cmd, args); err != nil {
+		return nil, err
 	}
-	w := r.w
+	w, call := r.w, &r.call
 	w.B, w.RESP3 = w.B[:0], resp3
 	r.aside.Speak(resp3)
-	call := &r.call
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
-	switch {
-	case cmd == s.publish:
-		if err := r.publish(pubsub.Channels, args); err != nil {
-			return nil, err
-		}
-	case cmd == s.spublish:
-		if err := r.publish(pubsub.Shards, args); err != nil {
-			return nil, err
-		}
-	case r.grip == gripCounters && cmd.Sets != nil:
-		if err := r.step.Set(args[1], cmd.Sets(args), func() { cmd.Handler(call) }); err != nil {
-			return nil, err
-		}
-	default:
-		cmd.Handler(call)
+	if err := r.perform(cmd, args); err != nil {
+		return nil, err
 	}
 	if w.Refused {
 		w.Refused = false
@@ -75,30 +40,9 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	if call.Moves {
 		return nil, errScriptSlow
 	}
-	if cmd.Flags&command.Select != 0 {
-		db := r.aside.Database()
-		r.sess.Use(db)
-		call.Sess.Use(db)
-	}
-	if r.calls++; r.calls > r.shown {
-		if r.shown = r.calls; s.cfg.Hub.Watched() {
-			s.cfg.Hub.Feed(r.addr, r.aside.Database(), cmd, args)
-		}
-	}
-	r.aside.Count(call, len(w.B) > 0 && w.B[0] == '-')
-	if cmd.Flags&command.Leader != 0 {
-		r.waits(call.Sync)
-	}
-	if err := call.Err; err != nil {
-		switch {
-		case errors.Is(err, engine.ErrNotIsolated):
-			r.need(cmd, args)
-			return nil, err
-		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
-			return nil, err
-		case errors.Is(err, engine.ErrFull) && (call.Sess != r.sess || r.grip == gripCounters): // the copies are full, not the table
-			return nil, engine.ErrUndoFull
-		}
+	r.note(cmd, args)
+	if err := r.failure(cmd, args); err != nil {
+		return nil, err
 	}
 	if r.grip == gripCopies {
 		if err := r.copied(); err != nil {
@@ -114,6 +58,94 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, engine.ErrUndoFull
 	}
 	return w.B, nil
+}
+
+// refusal returns the error for a command that the script may not call; cmd is nil if there
+// is no such command.
+func (r *run) refusal(cmd *command.Spec, args [][]byte) error {
+	s := r.of
+	switch {
+	case cmd == nil:
+		return script.Refusal("Unknown Redis command called from script")
+	case !cmd.Accepts(len(args)):
+		return script.Refusal("Wrong number of args calling Redis command from script")
+	case cmd.Flags&(command.NoScript|command.Peers) != 0:
+		return script.Refusal("This Redis command is not allowed from script")
+	case !r.admin && cmd.ForAdmin(args):
+		return script.Refusal("ACL failure in script: " + access.NoPermission(access.UserDefault, cmd.Full))
+	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publish || cmd == s.spublish):
+		return script.Refusal(errReadOnlyWrite)
+	case r.tx == nil && s.cfg.Strays != nil && s.cfg.Strays(r.keys, cmd, args):
+		return script.Refusal(errStrays)
+	}
+	return nil
+}
+
+// reach makes sure that the script may touch the command's keys now.
+func (r *run) reach(cmd *command.Spec, args [][]byte) error {
+	switch {
+	case r.grip == gripCounters:
+		if !r.counts(cmd, args) {
+			return engine.ErrNotLocal
+		}
+	case cmd.Flags&command.Leader != 0:
+		return r.take(cmd, args)
+	case cmd.AboutTable() && r.locks():
+		// INFO and similar commands lock the table themselves.
+		return script.Refusal("This Redis command is not allowed after commands about keys from script")
+	}
+	return nil
+}
+
+// perform runs the command, whose reply goes to w. A message is published when the script
+// ends.
+func (r *run) perform(cmd *command.Spec, args [][]byte) error {
+	switch {
+	case cmd == r.of.publish:
+		return r.publish(pubsub.Channels, args)
+	case cmd == r.of.spublish:
+		return r.publish(pubsub.Shards, args)
+	case r.grip == gripCounters && cmd.Sets != nil:
+		return r.step.Set(args[1], cmd.Sets(args), func() { cmd.Handler(&r.call) })
+	}
+	cmd.Handler(&r.call)
+	return nil
+}
+
+// note notes what a command that has run means for the commands after it, for MONITOR, for
+// the statistics, and for the script's reply.
+func (r *run) note(cmd *command.Spec, args [][]byte) {
+	call := &r.call
+	if cmd.Flags&command.Select != 0 {
+		db := r.aside.Database()
+		r.sess.Use(db)
+		call.Sess.Use(db)
+	}
+	if r.calls++; r.calls > r.shown {
+		if r.shown = r.calls; r.of.cfg.Hub.Watched() {
+			r.of.cfg.Hub.Feed(r.addr, r.aside.Database(), cmd, args)
+		}
+	}
+	r.aside.Count(call, len(r.w.B) > 0 && r.w.B[0] == '-')
+	if cmd.Flags&command.Leader != 0 {
+		r.waits(call.Sync)
+	}
+}
+
+// failure returns the error of a command that must end this attempt of the script; other
+// errors are replies to the script.
+func (r *run) failure(cmd *command.Spec, args [][]byte) error {
+	switch err := r.call.Err; {
+	case err == nil:
+	case errors.Is(err, engine.ErrNotIsolated):
+		r.need(cmd, args)
+		return err
+	case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
+		return err
+	case errors.Is(err, engine.ErrFull) && (r.call.Sess != r.sess || r.grip == gripCounters): // the copies are full, not the table
+		return engine.ErrUndoFull
+	}
+	return nil
 }
 
 // find does the same as the table's Find, with a cache of some names.
