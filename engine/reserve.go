@@ -101,7 +101,7 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	return v, nil
 }
 
-// decideReserve is decide, and stores the record p of a call that passes.
+// decideReserve is decide, and stores a call that passes with its record, whose entry is p.
 func (st *checking) decideReserve(s *Session, now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve, p *plan) (Verdict, error) {
 	v, _, err := st.judge(s, now, checks, o, out)
 	if err != nil {
@@ -122,12 +122,27 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		return v, err
 	}
 	st.conclude(s, now, checks, o, &v, out)
-	rec := &s.records().out
+	rec, deadline := r.record(s, now, &v, out)
+	if err := st.storeReserved(s, now, checks, o, r, rec, deadline, p, id); err != nil {
+		return v, err
+	}
+	for i := range checks {
+		if err := st.weighed[i].err; err != nil {
+			out[i].Err = err
+		}
+	}
+	r.kept = true
+	return v, nil
+}
+
+// record returns the record of a call that passes, without its limits, and when it expires.
+func (r *Reserve) record(s *Session, now int64, v *Verdict, out []Checked) (rec *reservation.Record, deadline int64) {
+	rec = &s.records().out
 	*rec = reservation.Record{
 		State: reservation.Open, Charges: r.Charges || r.Plain, Ends: r.ends, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
 		Named: r.Named, Listed: r.Listed, Part: r.Part, Print: r.Print, Limits: rec.Limits[:0],
 	}
-	deadline := rec.Ends + reservation.UnsettledFor
+	deadline = rec.Ends + reservation.UnsettledFor
 	if !r.Held {
 		rec.State, rec.Charges, rec.Ends, deadline = reservation.None, r.Charges, now, now+r.Keep
 	}
@@ -135,12 +150,17 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
 	}
 	rec.First.Delay = v.Delay
-	// Make room for all first, then write the record, then the counters: every charge
-	// then has its record.
+	return rec, deadline
+}
+
+// storeReserved stores the charges of a call that passes, and its record in the entry of p.
+// It makes room for all first, then writes the record, then the counters: every charge then
+// has its record. After an error nothing has changed.
+func (st *checking) storeReserved(s *Session, now int64, checks []Check, o CheckOptions, r *Reserve, rec *reservation.Record, deadline int64, p *plan, id algo.HolderID) (err error) {
 	marked := r.Held || o.Note != nil
 	if marked {
 		if err := st.reserveMarked(s, now, checks); err != nil {
-			return v, err
+			return err
 		}
 	}
 	if r.Held {
@@ -152,14 +172,14 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		}
 	}
 	if p.it, err = s.rule(reservationLimit); err != nil {
-		return v, err
+		return err
 	}
 	if p.found && st.moved {
 		p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, p.key)
 	}
 	if err := s.putReservation(p, rec, deadline, now); err != nil {
 		st.unreserve(s, len(st.weighed))
-		return v, err
+		return err
 	}
 	st.findBeside(s, p.hash)
 	if o.Note != nil {
@@ -172,22 +192,12 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		err = st.commit(s, now, checks, true)
 	}
 	if err != nil {
-		sh := s.e.table.At(p.hash)
-		if ent, found := sh.Find(p.hash, p.key); found {
-			sh.Delete(ent)
-		}
+		remove(s.e.table.At(p.hash), p)
 		if o.Note != nil {
 			*o.Note = Cancellable{}
 		}
-		return v, err
 	}
-	for i := range checks {
-		if err := st.weighed[i].err; err != nil {
-			out[i].Err = err
-		}
-	}
-	r.kept = true
-	return v, nil
+	return err
 }
 
 // describe fills in l from a check, for the reservation.
