@@ -418,14 +418,11 @@ func TestFoundingModel(t *testing.T) {
 // Two proposals with two founders in common, and one founder in each alone.
 func TestFoundingModelOfFour(t *testing.T) {
 	t.Parallel()
-	if testing.Short() || underRace {
-		t.Skip("takes 10 s of a processor, under the race detector minutes; it has no goroutines")
+	if testing.Short() {
+		t.Skip("one goroutine, and minutes under the race detector: make main runs it")
 	}
 	model(t, 4, 3, 2)
 }
-
-// underRace reports that the race detector is on.
-var underRace bool
 
 func model(t *testing.T, nodes, expect, foundings int) {
 	states, err := explore(nodes, expect, foundings, func(w *world) error {

@@ -1,5 +1,0 @@
-//go:build race
-
-package member
-
-func init() { underRace = true }
