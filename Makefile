@@ -11,9 +11,12 @@ FUZZTIME ?= 1000000x
 ALONE    := bench|clients|difftest|docs|examples|faults|mutate|policy(/grammar)?$$|server/web/console/browser
 RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:]]*go |\.Go\(|httptest' . | \
 	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
-# Once are those of the raced whose tests are the same in main: none is shorter or left
-# out with -short or under the race detector. main leaves them to race.
-ONCE      = $$(for d in $(RACED); do grep -qsE 'Short\(\)|[rR]ace|Allocs' $$d/*_test.go || echo $$d; done)
+# What a test says that is shorter, or left out, with -short or under the race detector.
+DIFFERS   = Short\(\)|(^|[^TtGgb])[Rr]ace|Allocs
+# main leaves to race the tests of the raced that are the same in both, and whole packages
+# of such tests (once).
+SAME      = $$(scripts/same.sh '$(DIFFERS)' $(RACED))
+ONCE      = $$(for d in $(RACED); do grep -qsE '$(DIFFERS)' $$d/*_test.go || echo $$d; done)
 MAIN      = $$($(GO) list ./... | sed 's|^[^/]*/[^/]*/[^/]*|.|' | grep -vxF "$(ONCE)")
 # The packages that take longest come first: none of them runs alone at the end.
 # Three run at a time, since many wait for other processes.
@@ -32,7 +35,7 @@ MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimi
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
-.PHONY: help build run docs cluster quick test test-long prepare deps unit main once modules race server brief brief-race vet \
+.PHONY: help build run docs cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
 	clients clients-brief test-console test-gateways test-clients test-sdks test-dropin test-faults
 
@@ -75,18 +78,17 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: main once modules ## unit and black-box tests of every module (9 min)
-
-once: bin/gotestsum
-	$(GOTEST) --packages "$(ONCE)" -- $(TESTARGS)
+unit: main modules ## unit and black-box tests of every module (9 min)
+unit: SAME :=
+unit: ONCE :=
 
 main: server bin/gotestsum # test runs modules beside other clients
-	$(GOTEST) --packages "$(FIRST) ./faults $(MAIN)" -- $(TESTARGS)
+	$(GOTEST) --packages "$(FIRST) ./faults $(MAIN)" -- $(TESTARGS) -skip "$(SAME)"
 
 modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it, too
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
-race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (8 min)
+race: server bin/gotestsum ## the tests of what has goroutines, under the race detector; long models are shorter (8 min)
 	$(GOTEST) --packages "$(FIRST) ./raftlog $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
 	cd clients/go && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS) -race -short
 

@@ -18,15 +18,9 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-const (
-	// heldLimit is the limit of each key under load. It is never used up, and
-	// nothing of it comes back during a test.
-	heldLimit = 1_000_000_000
-	// transfers is how often leadership is handed over under a load, and
-	// racedTransfers that with the race detector. More handovers would find the same
-	// races.
-	transfers, racedTransfers = 25, 8
-)
+// heldLimit is the limit of each key under load. It is never used up, and
+// nothing of it comes back during a test.
+const heldLimit = 1_000_000_000
 
 // patient allows for a machine that is busy with other tests. There a late
 // command, or a lost leader, is not the fault of a handover.
@@ -176,9 +170,9 @@ func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
 		subscribers = append(subscribers, sub)
 	}
 	var handed []span
-	times := transfers
+	times := 25
 	if subprocess.Race() {
-		times = racedTransfers
+		times = 8 // more would find the same races
 	}
 	for i := range times {
 		var began time.Time

@@ -99,7 +99,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) *process {
 	t.Cleanup(func() {
 		_ = p.Kill() // an error means that it has ended
 		if strings.Contains(p.stderr.String(), "WARNING: DATA RACE") {
-			t.Error("a data race in the program")
+			t.Error("a DATA RACE in the program")
 		}
 		if t.Failed() {
 			t.Logf("stderr of %v:\n%s", cmd.Args, &p.stderr)
