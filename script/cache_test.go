@@ -15,6 +15,9 @@ import (
 // The cache drops the script that was not used for longest. Scripts of EVAL and
 // scripts of SCRIPT LOAD do not drive out each other.
 func TestCacheMakesRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
 	body := func(i int) []byte { return fmt.Appendf(nil, "return %d", i) }
 	load := func(i int, keep bool) (dropped []string) {
@@ -59,6 +62,9 @@ func TestCacheMakesRoom(t *testing.T) {
 // Large scripts are bounded by the memory that they take, which is much for
 // some small texts. The largest allowed one fits.
 func TestCacheIsBoundedInBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
 	for i := range 40 {
 		_, _, err := cache.Load(fmt.Appendf(nil, "local f, n = type, %d %s", i, strings.Repeat("f()", 20_000)), i%2 == 0)

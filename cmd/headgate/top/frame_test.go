@@ -64,6 +64,9 @@ func TestStale(t *testing.T) {
 
 // Names from clients move no cursor, whatever they contain, and a frame fits its terminal.
 func TestHostileNamesAndSmallTerminals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
+	}
 	s, at := known()
 	hostile := "\x1b[2J\x07\u202e\u0085\r\nx\x00" + strings.Repeat("長", 300)
 	s.last.now.Version, s.last.now.Node = hostile, hostile
