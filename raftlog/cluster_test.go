@@ -232,6 +232,17 @@ func (c *testCluster) heal() {
 	}
 }
 
+// cutOff breaks the node's links while it leads, and has it decide what no other node gets.
+func (n *testNode) cutOff(f linkfault.Faults, kv ...string) {
+	n.c.t.Helper()
+	for done := false; !done; { // on a busy machine it may lose its place before it decides
+		n.c.heal()
+		n.lead()
+		n.c.isolate(n, f)
+		done = n.m.set(kv...) == nil
+	}
+}
+
 // leader waits for a serving leader other than the given nodes.
 func (c *testCluster) leader(not ...*testNode) *testNode {
 	c.t.Helper()

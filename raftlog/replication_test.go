@@ -52,10 +52,9 @@ func TestDeposedLeaderUndoes(t *testing.T) {
 			old.set("kept", "1", "changed", "1", "deleted", "1")
 			c.converge()
 
-			c.isolate(old, fault)
-			require.NoError(t, old.m.set("changed", "2", "deleted", "", "new", "2"))
+			old.cutOff(fault, "changed", "2", "deleted", "", "new", "2")
 			time.Sleep(5 * time.Millisecond) // another batch
-			require.NoError(t, old.m.set("changed", "3", "new", "3"))
+			_ = old.m.set("changed", "3", "new", "3")
 			waitFor(t, "old leader deposed", func() bool { return !old.m.leading() })
 			require.Equal(t, map[string]string{"kept": "1", "changed": "1", "deleted": "1"}, old.m.snapshotTable())
 
@@ -79,8 +78,7 @@ func TestUnackedGrowsWithoutMajority(t *testing.T) {
 	l := c.leader()
 	l.set("a", "1")
 	require.Zero(t, l.g.Unacked())
-	c.isolate(l, linkfault.Hold)
-	require.NoError(t, l.m.set("b", "1"))
+	l.cutOff(linkfault.Hold, "b", "1")
 	longest := time.Duration(0)
 	waitFor(t, "50 ms without an answer", func() bool {
 		longest = max(longest, l.g.Unacked())
