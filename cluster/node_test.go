@@ -156,6 +156,11 @@ func openGroups(t *testing.T, n, groups int, home time.Duration, change ...func(
 	return all
 }
 
+// patient keeps leaders in their places on a busy machine.
+func patient(c *Config) {
+	c.Timeouts = raftlog.Timeouts{Heartbeat: 3 * time.Second, Election: 3 * time.Second, Lease: 3 * time.Second}
+}
+
 // leading waits for the leader.
 func leading(t *testing.T, rigs []*rig) (leader *rig) {
 	t.Helper()
