@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -35,7 +36,12 @@ func TestClusterScriptStopsItsNodes(t *testing.T) {
 	cmd := subprocess.Command(path)
 	cmd.Env = append(cmd.Env, "TMPDIR="+root)
 	cmd.Stdout = &out
+	// In the background of a script, this process ignores SIGINT. A shell that
+	// begins so cannot trap it.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, syscall.SIGINT)
 	cluster := spawn(t, cmd)
+	signal.Stop(interrupts)
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "Ctrl-C") }, waitLimit, 10*time.Millisecond)
 	dir := regexp.MustCompile(`Logs and data: +(\S+)`).FindStringSubmatch(out.String())[1]
 	brought := spawn(t, subprocess.Command(headgate, "serve", "--node-id", "n1", "--data-dir", dir+"/n1"))
