@@ -20,7 +20,7 @@ func TestMessagesReachAllNodes(t *testing.T) {
 	for _, groups := range []int{1, 12} {
 		t.Run(fmt.Sprint(groups), func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 3, fmt.Sprintf("--groups=%d", groups))
+			c := startCluster(t, 3, append(patient, fmt.Sprintf("--groups=%d", groups))...)
 			c.ledBy(t, 0, groups)
 			var doors []*redis.Client // of each node listen, then cluster-listen
 			var seeds []string
