@@ -146,7 +146,7 @@ func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
 		return false
 	}
 	by, h := c.headless(cmd, args)
-	return h.Prompt && by != partition.FailClosed
+	return h.Prompt && (by == partition.FailOpen || by == partition.FailLocal && c.lane.part.HasShare())
 }
 
 // fromLeader converts a leader's reply for a client. A leader of an older version does not

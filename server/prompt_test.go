@@ -68,11 +68,19 @@ func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
 	}
 }
 
-// Where the policy has no answers, a check waits as long as anything else.
+// Where the policy has no answers, a check waits as long as anything else. With local, a
+// node has none before it has replayed its log, and while it has no vote.
 func TestChecksWaitWhereNobodyElseAnswers(t *testing.T) {
-	n := startNode(t, partition.Following, Config{ForwardTimeout: patience})
-	n.follow(lateLeader(t, 100*time.Millisecond))
-	dial(t, n.addr).do("RL.LIMIT k 9 1h", ":7\r\n")
+	f := func(policy partition.OnFailure, role partition.Role, self string) {
+		t.Helper()
+		n := startNode(t, role, Config{OnFailure: policy, ForwardTimeout: patience})
+		n.follow(lateLeader(t, 100*time.Millisecond))
+		n.set(func(f *fakeCluster) { f.role, f.topology, f.topology.Self = role, threeVoters, self })
+		dial(t, n.addr).do("RL.LIMIT k 9 1h", ":7\r\n")
+	}
+	f(partition.FailClosed, partition.Following, "n2")
+	f(partition.FailLocal, partition.Starting, "n2")
+	f(partition.FailLocal, partition.Following, "spare")
 }
 
 // A leader that always takes long is far away, not silent: the first call is

@@ -80,8 +80,14 @@ func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountS
 	return s.local.Count(now, db, keys, fn)
 }
 
-// enter begins a gap unless there is one. Only a voter that has replayed its log has a
-// share.
+// HasShare reports whether this node has a share of the limits. Only a voter that has
+// replayed its log has one.
+func (p *Partition) HasShare() bool {
+	top := p.Topology()
+	return p.Role() != Starting && slices.ContainsFunc(top.Nodes, func(n TopologyNode) bool { return n.Voter && n.ID == top.Self })
+}
+
+// enter begins a gap unless there is one.
 func (s *share) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +95,7 @@ func (s *share) enter() error {
 	if s.gap {
 		return nil
 	}
-	if s.part.Role() == Starting {
+	if !s.part.HasShare() {
 		return engine.ErrNotLocal
 	}
 	top := s.part.Topology()
@@ -100,10 +106,7 @@ func (s *share) enter() error {
 		}
 	}
 	slices.Sort(voters)
-	rank, voter := slices.BinarySearch(voters, top.Self)
-	if !voter {
-		return engine.ErrNotLocal
-	}
+	rank, _ := slices.BinarySearch(voters, top.Self)
 	s.local.Begin(len(voters), rank)
 	s.gap = true
 	s.log.Warn("no leader answers: deciding on this node's share", "share", fmt.Sprintf("1/%d", len(voters)))
