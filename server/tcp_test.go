@@ -137,6 +137,13 @@ func TestOutputBufferLimit(t *testing.T) {
 	c := dial(t, addr)
 	c.send("test.big 50000000\r\n")
 	eventually(t, "the client to be closed", func() bool { return s.Stats().OutputKills == 1 && s.Stats().Clients == 0 })
+
+	// A reply of many short texts counts when the peer does not take it.
+	s, m := testMachine(t, Config{OutputBufferSoft: 100, OutputBufferLimit: 100}, nil)
+	m.socket = 0
+	m.feed("OBJECT HELP\r\n")
+	require.True(t, m.killed)
+	require.EqualValues(t, 1, s.Stats().OutputKills)
 }
 
 func TestQueryBufferLimit(t *testing.T) {
