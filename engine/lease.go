@@ -81,7 +81,9 @@ type Leased struct {
 	TTL int64
 	// Refill units become due evenly over RefillTime.
 	Refill, RefillTime int64
-	Holders            int64 // number of blocks that are out
+	// Holders counts the ids with a block, or those that have lately asked for one if these
+	// are more.
+	Holders int64
 }
 
 // Leases is what a session can do with leases.
@@ -235,7 +237,8 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 		e.leased.returned.Add(uint64(block.Undue(now)))
 	}
 	a.Decision, a.Granted = g.Decision, g.Granted
-	_, a.Holders = g.Out.Sum(now)
+	_, blocks := g.Out.Sum(now)
+	a.Holders = max(blocks, e.demand.Holders(e.table.Index(p.hash), p.hash))
 	if !g.Ends {
 		e.leased.granted.Add(uint64(g.Granted + g.Block.Refill))
 		a.TTL, a.Refill, a.RefillTime = g.Block.Deadline-now, g.Block.Refill, g.Block.RefillEnds-now

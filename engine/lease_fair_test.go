@@ -236,3 +236,20 @@ func TestLeasesOfPoliciesAreFair(t *testing.T) {
 		})
 	}
 }
+
+// Of a limit that is used up, one process may hold the only block. It is told that others
+// want units too: when no server answers, it must not take the limit for its own.
+func TestHoldersAreAllWhoWantUnits(t *testing.T) {
+	s, l := newTestSession(t, engine.Config{}), perMinute(algo.Token, 100)
+	lend(t, s, start, "one", l, algo.Request{Seq: 1, Want: 25, TTL: minute})
+	decide(t, s, start, "k", l, 75, algo.Options{})
+	for i, id := range []string{"two", "three", "four"} {
+		a := lend(t, s, start+int64(i), id, l, algo.Request{Seq: 1, Want: 25, Need: 1, TTL: minute})
+		require.Zero(t, a.TTL, id)
+		require.EqualValues(t, i+2, a.Holders)
+	}
+	a := lend(t, s, start+second, "one", l, algo.Request{Seq: 2, Want: 25, Held: 20, TTL: minute})
+	require.EqualValues(t, 4, a.Holders)
+	_, blocks := out(t, s, start+second)
+	require.EqualValues(t, 1, blocks)
+}

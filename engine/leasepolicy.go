@@ -312,8 +312,8 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		}
 		answer := &out[x.at].Decision
 		answer.Remaining, answer.ResetAfter = d.Remaining, d.ResetAfter
-		if _, holders := x.Out.Sum(now); x.Binds {
-			a.Holders = max(a.Holders, holders)
+		if _, blocks := x.Out.Sum(now); x.Binds {
+			a.Holders = max(a.Holders, blocks, e.demand.Holders(e.table.Index(x.hash), x.hash))
 		}
 	}
 	if err := l.putPolicyBlock(&b, &next, record, now); err != nil {

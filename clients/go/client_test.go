@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -518,4 +519,27 @@ func TestReplies(t *testing.T) {
 			t.Errorf("%v is a decision: %+v, %v", reply, d, err)
 		}
 	}
+}
+
+// A process that gets no block keeps its id: with another id, the server would count
+// another holder.
+func TestAnIDWithoutABlockStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, headgate.Options{})
+		r.set(0, func(name string, args []any) (any, error) {
+			if name == "RL.LEASE" {
+				return granted(number(args, "NEED"), 0, 0, 0, 0), nil
+			}
+			return nil, nil
+		})
+		for range 200 {
+			time.Sleep(30 * time.Millisecond) // and the client looks after its keys every 100
+			_, _ = r.client.Allow(context.Background(), "k", perSecond, 1)
+		}
+		ids := map[any]bool{}
+		for _, args := range r.calls("RL.LEASE") {
+			ids[args[slices.Index(args, any("ID"))+1]] = true
+		}
+		r.equal("ids", len(ids), 1)
+	})
 }

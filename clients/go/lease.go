@@ -271,11 +271,15 @@ func (c *Client) tend(s *shard) {
 // more, it gives the block back shortly before its deadline.
 func (c *Client) look(s *shard, e *entry, now instant) {
 	lasts := e.block.deadline - e.sent
+	held := lasts > 0
+	if !held { // the server gave nothing, but counts the id as one that wants units
+		lasts = c.options.LeaseTTL
+	}
 	calls, _ := e.demand.rates(now)
 	switch {
 	case now < e.sent+lasts*3/5 || c.breaker.open.Load():
 	case e.used > e.sent && calls >= c.options.LeaseRate/2:
-		if lasts > 0 && now >= e.askAlone {
+		if held && now >= e.askAlone {
 			c.ask(s, e, now)
 		}
 	case now >= e.sent+lasts*4/5:

@@ -97,6 +97,15 @@ func (t *Table) Share(shard int, hash, id uint64, wanted, rate float64, until, n
 	return algo.Fair{Rate: part(fair, rate), Out: part(fair, max(d.sum, fair)), Contended: wanted > d.fair}
 }
 
+// Holders returns how many holders have lately wanted units of a limit, whether or not they
+// got a lease.
+func (t *Table) Holders(shard int, hash uint64) int64 {
+	if d := t.shards[shard][hash]; d != nil {
+		return int64(len(d.wants))
+	}
+	return 0
+}
+
 // Level returns the most that one holder of a limit got when it was last divided, in units a
 // second. The limit refills at rate.
 func (t *Table) Level(shard int, hash uint64, rate float64) float64 {

@@ -439,10 +439,12 @@ export class Leases {
 
   /** look renews a block when three fifths of its time are over, and gives it back if it is hardly used. */
   #look(e: Entry, now: number): void {
-    const lasts = e.block.deadline - e.sent;
+    const held = e.block.deadline > e.sent;
+    // The server may have given nothing. It counts the id all the same, as one that wants units.
+    const lasts = held ? e.block.deadline - e.sent : this.#ttl;
     if (now < e.sent + (lasts * 3) / 5) return;
     if (e.used > e.sent && e.demand.rates(now)[0] >= hotRate / 2) {
-      if (lasts > 0 && now >= e.askAlone && this.#io.ready()) this.#ask(e, now);
+      if (held && now >= e.askAlone && this.#io.ready()) this.#ask(e, now);
     } else if (now >= e.sent + (lasts * 4) / 5) this.#unlease(e, now);
   }
 }

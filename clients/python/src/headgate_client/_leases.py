@@ -338,11 +338,13 @@ class Leases:
     def look(self, e: Entry, now: int) -> None:
         """Renews a block when three fifths of its time are over. If it is hardly used any more,
         it gives the block back shortly before its deadline."""
-        lasts = e.block.deadline - e.sent
+        held = e.block.deadline > e.sent
+        # The server may have given nothing. It counts the id all the same, as one that wants units.
+        lasts = e.block.deadline - e.sent if held else self.ttl
         if now < e.sent + lasts * 3 // 5:
             return
         if e.used > e.sent and e.demand.rates(now)[0] >= HOT / 2:
-            if lasts > 0 and now >= e.ask_alone and not self.core.open:
+            if held and now >= e.ask_alone and not self.core.open:
                 self.core.runtime.background(self.request(self.ask(e, now)))
         elif now >= e.sent + lasts * 4 // 5:
             self.unlease(e, now)
