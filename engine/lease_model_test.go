@@ -61,7 +61,7 @@ type leaseMessage struct {
 // what they can to admit too much, against a limit that is charged with the real spends.
 func TestLeasesNeverOverdraw(t *testing.T) {
 	t.Parallel()
-	runs := 500
+	runs := 800 // seed 684 is the first one that finds refills that are not out
 	if testing.Short() {
 		runs = 12
 	}
