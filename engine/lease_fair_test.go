@@ -252,4 +252,12 @@ func TestHoldersAreAllWhoWantUnits(t *testing.T) {
 	require.EqualValues(t, 4, a.Holders)
 	_, blocks := out(t, s, start+second)
 	require.EqualValues(t, 1, blocks)
+	p := newLentPolicy(t, engine.Config{}, perMinute(algo.Token, 100))
+	p.lend(start, "one", algo.Request{Seq: 1, Want: 25})
+	p.lend(start, "plain", algo.Request{Seq: 1, Need: 75})
+	for i, id := range []string{"two", "three"} {
+		_, a := p.lend(start+int64(i), id, algo.Request{Seq: 1, Want: 25, Need: 1})
+		require.Zero(t, a.TTL, id)
+		require.EqualValues(t, i+3, a.Holders, "with the plain one")
+	}
 }

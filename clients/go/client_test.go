@@ -213,12 +213,7 @@ func TestRefillComesDueEvenly(t *testing.T) {
 func TestNoLeaseAsksEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, headgate.Options{})
-		r.set(0, func(name string, args []any) (any, error) {
-			if name == "RL.LEASE" {
-				return granted(number(args, "NEED"), 0, 0, 0, 0), nil
-			}
-			return nil, nil
-		})
+		r.leaseNothing()
 		for range 1000 {
 			time.Sleep(time.Millisecond)
 			r.equal("source", r.allow(1).Source, headgate.Server)
@@ -526,12 +521,7 @@ func TestReplies(t *testing.T) {
 func TestAnIDWithoutABlockStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, headgate.Options{})
-		r.set(0, func(name string, args []any) (any, error) {
-			if name == "RL.LEASE" {
-				return granted(number(args, "NEED"), 0, 0, 0, 0), nil
-			}
-			return nil, nil
-		})
+		r.leaseNothing()
 		for range 200 {
 			time.Sleep(30 * time.Millisecond) // and the client looks after its keys every 100
 			_, _ = r.client.Allow(context.Background(), "k", perSecond, 1)

@@ -133,3 +133,13 @@ func (r *rig) equal(what string, got, want any) {
 		r.Errorf("%s: %v, not %v", what, got, want)
 	}
 }
+
+// leaseNothing lets the server admit calls and give no blocks.
+func (r *rig) leaseNothing() {
+	r.set(0, func(name string, args []any) (any, error) {
+		if name == "RL.LEASE" {
+			return granted(number(args, "NEED"), 0, 0, 0, 0), nil
+		}
+		return nil, nil
+	})
+}

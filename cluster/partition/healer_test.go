@@ -34,6 +34,11 @@ func TestOnlyAVoterThatHasReplayedItsLogDecidesOnAShare(t *testing.T) {
 	require.ErrorIs(t, decide(), engine.ErrNotLocal)
 	f.become(Orphaned)
 	require.NoError(t, decide())
+	for rank, self := range []string{"n1", "n2", "n3"} { // a limit below 3 is decided by one of them
+		f.set(func(f *fakeReplication) { f.topology.Self = self })
+		voters, own, ok := p.ownShare()
+		require.Equal(t, []any{3, rank, true}, []any{voters, own, ok})
+	}
 }
 
 func TestPoliciesDecideWithoutALeader(t *testing.T) {

@@ -3,7 +3,6 @@ package partition
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -83,8 +82,24 @@ func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountS
 // HasShare reports whether this node has a share of the limits. Only a voter that has
 // replayed its log has one.
 func (p *Partition) HasShare() bool {
+	_, _, ok := p.ownShare()
+	return ok
+}
+
+// ownShare returns how many voters share the limits, and this node's rank among them. ok is
+// HasShare.
+func (p *Partition) ownShare() (voters, rank int, ok bool) {
 	top := p.Topology()
-	return p.Role() != Starting && slices.ContainsFunc(top.Nodes, func(n TopologyNode) bool { return n.Voter && n.ID == top.Self })
+	for i := range top.Nodes {
+		if n := &top.Nodes[i]; n.Voter {
+			voters++
+			ok = ok || n.ID == top.Self
+			if n.ID < top.Self {
+				rank++
+			}
+		}
+	}
+	return voters, rank, ok && p.Role() != Starting
 }
 
 // enter begins a gap unless there is one.
@@ -95,21 +110,13 @@ func (s *share) enter() error {
 	if s.gap {
 		return nil
 	}
-	if !s.part.HasShare() {
+	voters, rank, ok := s.part.ownShare()
+	if !ok {
 		return engine.ErrNotLocal
 	}
-	top := s.part.Topology()
-	var voters []string
-	for _, n := range top.Nodes {
-		if n.Voter {
-			voters = append(voters, n.ID)
-		}
-	}
-	slices.Sort(voters)
-	rank, _ := slices.BinarySearch(voters, top.Self)
-	s.local.Begin(len(voters), rank)
+	s.local.Begin(voters, rank)
 	s.gap = true
-	s.log.Warn("no leader answers: deciding on this node's share", "share", fmt.Sprintf("1/%d", len(voters)))
+	s.log.Warn("no leader answers: deciding on this node's share", "share", fmt.Sprintf("1/%d", voters))
 	return nil
 }
 
