@@ -11,7 +11,7 @@ import (
 )
 
 // Machine watches what the run's own processes do not see. It measures how much of the processors others had, how long
-// the runner itself was not run, and when the machine stood still.
+// the runner itself was not run, and when the machine stood still or was slow.
 type Machine struct {
 	pids  func() []int
 	stop  chan struct{}
@@ -87,14 +87,14 @@ func (m *Machine) Foreign() float64 {
 func (m *Machine) Stalled() float64 { return m.stalled.Seconds() / max(m.length.Seconds(), 1e-9) }
 
 func (m *Machine) String() string {
-	still := fmt.Sprintf("nobody watched whether it stood still (%v)", m.blind)
+	still := fmt.Sprintf("nobody watched whether it stood still or was slow (%v)", m.blind)
 	if m.blind == nil {
 		var sum, longest time.Duration
 		for _, s := range m.Standstills {
 			sum += s.To.Sub(s.From)
 			longest = max(longest, s.To.Sub(s.From))
 		}
-		still = fmt.Sprintf("it stood still %d times, for %v in all and %v at most", len(m.Standstills), sum.Round(time.Millisecond), longest.Round(time.Millisecond))
+		still = fmt.Sprintf("it stood still or was slow %d times, for %v in all and %v at most", len(m.Standstills), sum.Round(time.Millisecond), longest.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%.0f %% of the processors went to others, the runner was kept waiting for %.1f %% of the time; %s", 100*m.Foreign(), 100*m.Stalled(), still)
 }

@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Standstill is a time in which a processor of this machine did not even run a thread of the highest priority. It
-// happens to a virtual machine whose host did something else. No program on the machine can prevent it.
+// Standstill is a time in which a processor of this machine did not even run a thread of the highest priority, or took
+// three times as long for the same work. Both happen to a virtual machine whose host does something else. No program on
+// the machine can prevent it.
 type Standstill struct{ From, To time.Time }
 
 const (
@@ -27,6 +28,12 @@ const (
 
 	standstillEvery = time.Millisecond
 	standstillFrom  = 5 * time.Millisecond
+
+	// slowFrom is how many times its usual time the work of a watch takes on a slow processor. Other programs of this
+	// machine make it slower by less: they share the processor's cache, but do not run before the watch.
+	slowFrom = 3
+	// slowUntil is how long the work must take its usual time until the processor counts as fast again.
+	slowUntil = 3 * time.Millisecond
 )
 
 // A watch is a process of its own: a goroutine of the runner waits for the runner's scheduler, too.
@@ -41,8 +48,8 @@ func init() {
 	os.Exit(0)
 }
 
-// reportStandstills writes a line when it watches all processors. Then it writes each standstill of one as a line of
-// two times of CLOCK_MONOTONIC, in ns. It ends with the standard input.
+// reportStandstills writes a line when it watches all processors. Then it writes each standstill of one, when it is over,
+// as a line of two times of CLOCK_MONOTONIC, in ns. It ends with the standard input.
 func reportStandstills() error {
 	n := runtime.NumCPU()
 	runtime.GOMAXPROCS(n + 2)
@@ -75,17 +82,65 @@ func watchProcessor(cpu int, ready func()) error {
 		return fmt.Errorf("highest priority: %w", err)
 	}
 	ready()
+	var p pace
+	memory, seed := make([]byte, 4<<20), uint32(1)
 	for {
 		due := monotonic() + int64(standstillEvery)
 		at := unix.NsecToTimespec(due)
 		for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil) == unix.EINTR {
 		}
-		if now := monotonic(); now-due >= int64(standstillFrom) {
-			if _, err := fmt.Fprintln(os.Stdout, due, now); err != nil {
+		began := monotonic()
+		for range 10 {
+			unix.Getppid()
+			for range 5 {
+				seed = seed*1664525 + 1013904223 // a random place: the next one is in no cache
+				memory[int(seed>>8)%len(memory)]++
+			}
+		}
+		from, to := p.worked(began, monotonic())
+		if began-due >= int64(standstillFrom) {
+			from, to = due, began
+		}
+		if from < to {
+			if _, err := fmt.Fprintln(os.Stdout, from, to); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// pace tells when a processor was slow.
+type pace struct {
+	usual          float64 // ns that the work takes: about the median
+	slow, slowLast int64   // when the work first and last took much longer, 0 if the processor is fast
+}
+
+// worked notes that the work was done within a time. It returns the time in which the processor was slow, once that is
+// over and was long enough.
+func (p *pace) worked(began, ended int64) (from, to int64) {
+	took := float64(ended - began)
+	switch {
+	case p.usual == 0:
+		p.usual = took
+	case took > slowFrom*p.usual:
+		if p.slow == 0 {
+			p.slow = began
+		}
+		p.slowLast = ended
+		return 0, 0
+	case took > p.usual:
+		p.usual *= 1.01
+	default:
+		p.usual /= 1.01
+	}
+	if p.slow == 0 || began-p.slowLast < int64(slowUntil) {
+		return 0, 0
+	}
+	if p.slowLast-p.slow >= int64(standstillFrom) {
+		from, to = p.slow, p.slowLast
+	}
+	p.slow = 0
+	return from, to
 }
 
 func monotonic() int64 {

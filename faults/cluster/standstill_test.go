@@ -41,7 +41,7 @@ func TestStandstillsAreSeen(t *testing.T) {
 		}
 	}
 	require.InDelta(t, length.Seconds(), seen.Seconds(), length.Seconds()/10, "%v", m.Standstills)
-	require.Contains(t, m.String(), "it stood still")
+	require.Contains(t, m.String(), "it stood still or was slow")
 }
 
 // spin keeps the first processor busy at the highest priority, and returns from when to when; false if it has not got that.
@@ -65,6 +65,39 @@ func spin(length time.Duration) (from, to time.Time, ok bool) {
 	}()
 	ok = <-done
 	return from, to, ok
+}
+
+// The work takes 10 us, and 50 us from 2 s on, for 20 ms: only that is a standstill.
+func TestASlowProcessorStandsStill(t *testing.T) {
+	const second, ms, us = int64(time.Second), int64(time.Millisecond), int64(time.Microsecond)
+	for _, c := range []struct {
+		name        string
+		slow, quick int64 // how long it is slow, and for how long of this it is not
+		times       int64
+		seen        bool
+	}{
+		{name: "slow", slow: 20 * ms, times: 5, seen: true},
+		{name: "slow, but for a moment", slow: 20 * ms, quick: 2 * ms, times: 5, seen: true},
+		{name: "slower, as beside other programs", slow: 20 * ms, times: 2},
+		{name: "slow for a moment", slow: 3 * ms, times: 5},
+	} {
+		var p pace
+		var seen [][2]int64
+		for at := ms; at < 4*second; at += ms {
+			took := 10 * us
+			if past := at - 2*second; past >= 0 && past < c.slow && (past < 8*ms || past >= 8*ms+c.quick) {
+				took *= c.times
+			}
+			if from, to := p.worked(at, at+took); from < to {
+				seen = append(seen, [2]int64{from, to})
+			}
+		}
+		if !c.seen {
+			require.Empty(t, seen, c.name)
+			continue
+		}
+		require.Equal(t, [][2]int64{{2 * second, 2*second + c.slow - ms + c.times*10*us}}, seen, c.name)
+	}
 }
 
 func TestStandstillsOfSeveralProcessors(t *testing.T) {

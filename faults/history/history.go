@@ -61,7 +61,7 @@ const Forever = math.MaxInt64
 // Call is one call. Times are ns of the client's monotonic clock since the start of the run.
 type Call struct {
 	Due   int64 // when the plan wanted it sent
-	Late  int64 // how much later the machine ran the load that was asleep until then, and how long it stood still (see StoodStill)
+	Late  int64 // how much later the machine ran the load that was asleep until then, and how long it stood still or was slow (see StoodStill)
 	Start int64 // when it was sent
 	End   int64 // when its outcome was known, or the client gave up
 	Key   uint32
