@@ -57,7 +57,7 @@ func (g *Group) watch(ctx context.Context) {
 			// would set the cluster clock back by the travel time of its last entry.
 			g.engine.Clock().Discipline()
 		}
-		alarms.checkClock(g, &s)
+		alarms.checkClock(g, s.Serving, g.engine.Clock().Skew(), time.Now())
 		if g.id == 0 { // the other groups have the same members
 			g.node.removed.Store(s.Removed)
 			alarms.checkPeers(g, &s)
@@ -234,11 +234,24 @@ func (g *Group) ask(ctx context.Context, others []raftlog.Member, has []bool, in
 }
 
 // alarms logs what an operator should look at, when it begins and when it ends.
-type alarms struct{ clock, peers bool }
+type alarms struct {
+	skewed       time.Time // since when the clock has been skewed, zero if it is not
+	clock, peers bool
+}
 
-func (a *alarms) checkClock(g *Group, s *raftlog.Status) {
-	skew := g.engine.Clock().Skew()
-	if on := s.Serving && skew.Abs() > engine.MaxSlew; on != a.clock {
+// skewedFor is how long the clock of a leader must be skewed until that is an alarm. Other
+// groups follow the clock of group 0. If group 0 gets a new leader, its clock on the other
+// nodes is late until the new leader's first batch arrives there.
+const skewedFor = 5 * time.Second
+
+func (a *alarms) checkClock(g *Group, serving bool, skew time.Duration, now time.Time) {
+	switch {
+	case !serving || skew.Abs() <= engine.MaxSlew:
+		a.skewed = time.Time{}
+	case a.skewed.IsZero():
+		a.skewed = now
+	}
+	if on := !a.skewed.IsZero() && now.Sub(a.skewed) >= skewedFor; on != a.clock {
 		a.clock = on
 		if on {
 			g.log.Error("the cluster clock differs from this leader's wall clock; see headgate cluster set-clock", "wall_ahead_by", skew.String())
