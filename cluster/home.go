@@ -80,7 +80,7 @@ func (n *Node) bringHome(ctx context.Context) {
 				since[i], moved = time.Time{}, true // the next try is homeAfter later
 				g.log.Info("leadership goes home", "to", to)
 				handover, cancel := context.WithTimeout(ctx, homeTimeout)
-				if err := g.Handover(handover, to); err != nil {
+				if err := g.Handover(handover, to); err != nil && g.deciding() { // else another node leads
 					g.log.Warn("leadership stays", "error", err)
 				}
 				cancel()
