@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -97,16 +98,22 @@ func watchProcessor(cpu int, ready func()) error {
 				memory[int(seed>>8)%len(memory)]++
 			}
 		}
-		from, to := p.worked(began, monotonic())
-		if began-due >= int64(standstillFrom) {
-			from, to = due, began
+		ended := monotonic()
+		if began-due < int64(standstillFrom) {
+			due = began
 		}
-		if from < to {
-			if _, err := fmt.Fprintln(os.Stdout, from, to); err != nil {
-				return err
-			}
+		if err := errors.Join(writeStandstill(due, began), writeStandstill(p.worked(began, ended))); err != nil {
+			return err
 		}
 	}
+}
+
+// writeStandstill writes a line, or nothing if the time is empty.
+func writeStandstill(from, to int64) (err error) {
+	if from < to {
+		_, err = fmt.Fprintln(os.Stdout, from, to)
+	}
+	return err
 }
 
 // pace tells when a processor was slow.
