@@ -136,32 +136,48 @@ func (l *Leases) isolate(now int64, checks []Check, block []byte) (Step, error) 
 	return s.Isolate(now, keys, leaseUndo), nil
 }
 
-// begin returns the limits of a step that apply, and the holder's block with its parts.
-// found is false if there is no block, or if it has ended.
-func (l *Leases) begin(now int64, checks []Check, key []byte, b *plan) (each []*lent, block algo.Block, parts []algo.Part, found bool, err error) {
-	s := l.s
-	*b = plan{hash: s.e.hash(algo.BlockSpace, key), key: key}
-	if err := s.enter(b.hash, b.key); err != nil {
-		return nil, block, nil, false, err
+// policyStep is a step that ends a holder's block of a policy, and may put another in its
+// place.
+type policyStep struct {
+	l      *Leases
+	now    int64
+	checks []Check
+	each   []*lent // the limits that apply
+	at     plan    // the place of the block
+	// block is the old block with its parts, and held what the holder has left of it. found is
+	// false if there is no old block, or if it has ended.
+	block algo.Block
+	parts []algo.Part
+	found bool
+	held  int64
+}
+
+// begin finds the limits that apply, and the holder's block under key.
+func (t *policyStep) begin(key []byte) error {
+	l, e := t.l, t.l.s.e
+	t.at = plan{hash: e.hash(algo.BlockSpace, key), key: key}
+	b := &t.at
+	if err := l.s.enter(b.hash, b.key); err != nil {
+		return err
 	}
-	if b.ent, b.found = s.e.table.At(b.hash).Find(b.hash, b.key); b.found && !b.ent.Expired(now) {
-		block = algo.ReadBlock(b.ent.State())
+	if b.ent, b.found = e.table.At(b.hash).Find(b.hash, b.key); b.found && !b.ent.Expired(t.now) {
+		t.block = algo.ReadBlock(b.ent.State())
 		l.parts = algo.AppendParts(l.parts[:0], b.ent.State())
-		parts, found = l.parts, block.Deadline > now
+		t.parts, t.found = l.parts, t.block.Deadline > t.now
 	}
-	for i := range checks {
-		if c := &checks[i]; c.Mode != algo.Off {
-			if len(each) == len(l.each) {
+	for i := range t.checks {
+		if c := &t.checks[i]; c.Mode != algo.Off {
+			if len(t.each) == len(l.each) {
 				l.each = append(l.each, &lent{due: make([]algo.Due, 0, algo.DueRoom)})
 			}
-			x := l.each[len(each)]
+			x := l.each[len(t.each)]
 			*x = lent{due: x.due, at: i}
 			x.hash, x.key = c.Hash, c.Key
 			x.Binds = c.Mode == algo.Enforce
-			each = l.each[:len(each)+1]
+			t.each = l.each[:len(t.each)+1]
 		}
 	}
-	return each, block, parts, found, nil
+	return nil
 }
 
 // open reads the state of a limit, and the limit's units that are out.
@@ -246,77 +262,22 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		return v, a, ErrSealed
 	}
 	now = s.advance(s.step.shards, now)
-	var b plan
-	each, block, parts, found, err := l.begin(now, checks, key, &b)
-	if err != nil {
+	t := policyStep{l: l, now: now, checks: checks}
+	if err := t.begin(key); err != nil {
 		return v, a, err
 	}
-	held, spent := q.Held, int64(0)
-	switch {
-	case found && q.Seq <= block.Seq:
-		return v, a, ErrLeaseSeq
-	case found:
-		has := block.Has(now)
-		held = min(held, has)
-		spent = has - held
-	default:
-		block = algo.Block{Began: now, RefillEnds: now, Deadline: now + q.TTL}
-	}
 	q.Share = e.leaseShare // for Begin and Ask
-	again := int64(0)      // what was charged again
-	for _, x := range each {
-		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
-			return v, a, err
-		}
-		known := false
-		if x.Part, known = partOf(parts, x.Out.Generation); !found {
-			known = false
-		}
-		charged, err := x.Begin(&block, known, now, held, spent, &q.Request)
-		if err != nil {
-			return v, a, err
-		}
-		if x.charged = charged; q.Need > 0 && (known || charged) {
-			if err := l.putLent(x, now); err != nil {
-				return v, a, err
-			}
-		}
-		if x.Binds {
-			again = max(again, x.Part.Units)
-		}
-	}
-	if !found {
-		held = min(held, again)
+	if err := t.endOld(q, o.Anew); err != nil {
+		return v, a, err
 	}
 	if v, err = s.Check(now, checks, o, out); err != nil {
 		return v, a, err
 	}
-	next, ends, err := l.grant(now, q, checks, o, each, &block, held, found, v.Penalty)
+	next, ends, err := t.grant(q, o.Anew, v.Penalty)
 	if err != nil {
 		return v, a, err
 	}
-	more := next.Units - held
-	record := next.Append(nil)
-	for _, x := range each {
-		var d algo.Decision
-		charged, err := x.Give(&next, now, more, &d)
-		if err != nil {
-			return v, a, err
-		}
-		x.charged = x.charged || charged
-		if err := l.putLent(x, now); err != nil {
-			return v, a, err
-		}
-		if x.Part.Units+x.Part.Refill > 0 {
-			record = algo.AppendPart(record, x.Part)
-		}
-		answer := &out[x.at].Decision
-		answer.Remaining, answer.ResetAfter = d.Remaining, d.ResetAfter
-		if _, blocks := x.Out.Sum(now); x.Binds {
-			a.Holders = max(a.Holders, blocks, e.demand.Holders(e.table.Index(x.hash), x.hash))
-		}
-	}
-	if err := l.putPolicyBlock(&b, &next, record, now); err != nil {
+	if a.Holders, err = t.give(&next, out); err != nil {
 		return v, a, err
 	}
 	if v.OK {
@@ -324,26 +285,96 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		v.bind(checks, out)
 		a.Granted = q.Need
 	}
-	if found {
-		e.leased.returned.Add(uint64(block.Undue(now)))
+	if t.found {
+		e.leased.returned.Add(uint64(t.block.Undue(now)))
 	}
-	if a.Granted += more; !ends {
+	if a.Granted += next.Units - t.held; !ends {
 		e.leased.granted.Add(uint64(a.Granted + next.Refill))
 		a.TTL, a.Refill, a.RefillTime = next.Deadline-now, next.Refill, next.RefillEnds-now
 	}
 	return v, a, nil
 }
 
+// endOld ends the holder's old block in all limits. If there is none, what the holder says it
+// has is charged again.
+func (t *policyStep) endOld(q *PolicyLease, anew bool) error {
+	t.held = q.Held
+	spent := int64(0)
+	switch {
+	case t.found && q.Seq <= t.block.Seq:
+		return ErrLeaseSeq
+	case t.found:
+		has := t.block.Has(t.now)
+		t.held = min(t.held, has)
+		spent = has - t.held
+	default:
+		t.block = algo.Block{Began: t.now, RefillEnds: t.now, Deadline: t.now + q.TTL}
+	}
+	again := int64(0) // what was charged again
+	for _, x := range t.each {
+		if err := t.l.open(x, &t.checks[x.at], anew, t.now); err != nil {
+			return err
+		}
+		known := false
+		if x.Part, known = partOf(t.parts, x.Out.Generation); !t.found {
+			known = false
+		}
+		charged, err := x.Begin(&t.block, known, t.now, t.held, spent, &q.Request)
+		if err != nil {
+			return err
+		}
+		if x.charged = charged; q.Need > 0 && (known || charged) {
+			if err := t.l.putLent(x, t.now); err != nil {
+				return err
+			}
+		}
+		if x.Binds {
+			again = max(again, x.Part.Units)
+		}
+	}
+	if !t.found {
+		t.held = min(t.held, again)
+	}
+	return nil
+}
+
+// give charges all limits with the holder's next block, and writes the block. out gets what
+// is left of each limit. holders is as in Leased.
+func (t *policyStep) give(next *algo.Block, out []Checked) (holders int64, err error) {
+	e, more := t.l.s.e, next.Units-t.held
+	record := next.Append(nil)
+	for _, x := range t.each {
+		var d algo.Decision
+		charged, err := x.Give(next, t.now, more, &d)
+		if err != nil {
+			return 0, err
+		}
+		x.charged = x.charged || charged
+		if err := t.l.putLent(x, t.now); err != nil {
+			return 0, err
+		}
+		if x.Part.Units+x.Part.Refill > 0 {
+			record = algo.AppendPart(record, x.Part)
+		}
+		answer := &out[x.at].Decision
+		answer.Remaining, answer.ResetAfter = d.Remaining, d.ResetAfter
+		if _, blocks := x.Out.Sum(t.now); x.Binds {
+			holders = max(holders, blocks, e.demand.Holders(e.table.Index(x.hash), x.hash))
+		}
+	}
+	return holders, t.l.putPolicyBlock(&t.at, next, record, t.now)
+}
+
 // grant decides how many units a holder gets in addition to Need, and returns the
 // holder's next block. ends is set if the holder gets no next block; then the result is
 // what is left of the old block.
-func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions, each []*lent, block *algo.Block, held int64, found, blocked bool) (next algo.Block, ends bool, err error) {
-	e := l.s.e
+func (t *policyStep) grant(q *PolicyLease, anew, blocked bool) (next algo.Block, ends bool, err error) {
+	l, e, now := t.l, t.l.s.e, t.now
 	wanted := float64(q.Want) / float64(q.TTL) * 1e9
 	deadline := now + q.TTL
-	for _, x := range each {
+	for _, x := range t.each {
 		if q.Need > 0 { // Check has written it
-			if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
+			if err := l.open(x, &t.checks[x.at], anew, now); err != nil {
 				return next, false, err
 			}
 			x.charged = false
@@ -355,22 +386,22 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 	ask := q.Request
 	ask.TTL = deadline - now
 	l.offers = l.offers[:0]
-	if len(each) > 1 {
-		if err := l.gives(now, each, held, q.TTL); err != nil {
+	if len(t.each) > 1 {
+		if err := t.estimate(q.TTL); err != nil {
 			return next, false, err
 		}
 	}
-	for _, x := range each {
+	for _, x := range t.each {
 		if x.Binds {
 			would := wanted // of this limit
-			for _, y := range each {
+			for _, y := range t.each {
 				if y != x && y.Binds {
 					would = min(would, y.gives)
 				}
 			}
-			ask.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), would, algo.PerSecond(x.Rule), now+2*q.TTL, now)
+			ask.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, t.at.hash, would, algo.PerSecond(x.Rule), now+2*q.TTL, now)
 		}
-		if err := x.Ask(now, held, &ask); err != nil {
+		if err := x.Ask(now, t.held, &ask); err != nil {
 			return next, false, err
 		}
 		if x.Binds {
@@ -378,15 +409,15 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 			ends = ends || x.Full(now)
 		}
 	}
-	if found {
-		deadline = max(deadline, block.Deadline)
+	if t.found {
+		deadline = max(deadline, t.block.Deadline)
 	}
-	next = algo.Block{Seq: q.Seq, Began: now, RefillEnds: now, Deadline: deadline, Units: held}
+	next = algo.Block{Seq: q.Seq, Began: now, RefillEnds: now, Deadline: deadline, Units: t.held}
 	more, refill, lasts := algo.Join(l.offers)
-	if ends = ends || blocked || deadline <= now || !algo.WorthA(held+more+refill); ends {
+	if ends = ends || blocked || deadline <= now || !algo.WorthA(t.held+more+refill); ends {
 		// What the holder has may still be spent: it may not hear this.
-		if found {
-			next.Deadline = block.Deadline
+		if t.found {
+			next.Deadline = t.block.Deadline
 		}
 		return next, true, nil
 	}
@@ -396,19 +427,19 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 	return next, false, nil
 }
 
-// gives estimates how many units each limit can give a holder within ttl: its part of
+// estimate sets how many units each limit can give a holder within ttl: its part of
 // the rate, the units that are left, and the units that the holder has. The limit that
 // can give least bounds how much the holder uses of the other limits, so the holder's
 // part of the other limits need not be larger.
-func (l *Leases) gives(now int64, each []*lent, held, ttl int64) error {
-	e := l.s.e
-	for _, x := range each {
+func (t *policyStep) estimate(ttl int64) error {
+	e := t.l.s.e
+	for _, x := range t.each {
 		if x.Binds {
-			left, err := x.Left(now)
+			left, err := x.Left(t.now)
 			if err != nil {
 				return err
 			}
-			x.gives = e.demand.Level(e.table.Index(x.hash), x.hash, algo.PerSecond(x.Rule)) + float64(max(left, 0)+held)/float64(ttl)*1e9
+			x.gives = e.demand.Level(e.table.Index(x.hash), x.hash, algo.PerSecond(x.Rule)) + float64(max(left, 0)+t.held)/float64(ttl)*1e9
 		}
 	}
 	return nil
@@ -456,35 +487,33 @@ func (l *Leases) returnAll(now int64, seq uint64, left int64, checks []Check, ke
 	if s.e.sealed.Load() {
 		return 0, ErrSealed
 	}
-	now = s.advance(s.step.shards, now)
-	var b plan
-	each, block, parts, found, err := l.begin(now, checks, key, &b)
-	switch {
-	case err != nil || !found:
+	t := policyStep{l: l, now: s.advance(s.step.shards, now), checks: checks}
+	switch err := t.begin(key); {
+	case err != nil || !t.found:
 		return 0, err
-	case seq <= block.Seq:
+	case seq <= t.block.Seq:
 		return 0, ErrLeaseSeq
 	}
-	units = min(left, block.Has(now))
-	spent := block.Has(now) - units
-	for _, x := range each {
-		if err := l.open(x, &checks[x.at], false, now); err != nil {
+	units = min(left, t.block.Has(t.now))
+	spent := t.block.Has(t.now) - units
+	for _, x := range t.each {
+		if err := l.open(x, &checks[x.at], false, t.now); err != nil {
 			return 0, err
 		}
 		known := false
-		if x.Part, known = partOf(parts, x.Out.Generation); !known {
+		if x.Part, known = partOf(t.parts, x.Out.Generation); !known {
 			continue
 		}
-		if _, err := x.Return(&block, now, spent); err != nil {
+		if _, err := x.Return(&t.block, t.now, spent); err != nil {
 			return 0, err
 		}
-		if err := l.putLent(x, now); err != nil {
+		if err := l.putLent(x, t.now); err != nil {
 			return 0, err
 		}
-		s.e.demand.Gone(s.e.table.Index(x.hash), x.hash, b.hash)
+		s.e.demand.Gone(s.e.table.Index(x.hash), x.hash, t.at.hash)
 	}
-	remove(s.e.table.At(b.hash), &b)
-	s.e.leased.returned.Add(uint64(units + block.Undue(now)))
+	remove(s.e.table.At(t.at.hash), &t.at)
+	s.e.leased.returned.Add(uint64(units + t.block.Undue(t.now)))
 	return units, nil
 }
 
