@@ -111,11 +111,11 @@ func TestDecisionLog(t *testing.T) {
 func TestDecisionLogHasNoSecrets(t *testing.T) {
 	r := newToldRig(t, "*")
 	r.setPolicy("p", `{attributes: {card: {type: secret}}, limits: {card: {by: card, rate: 1/h}}}`)
-	for _, line := range []string{"RL.CHECK p card 4711 user eve", "RL.CHECK p card 4711 COST x", "RL.CHECK p card 4711", "RL.RESERVE p card 4711", "RL.CHECK nosuch card 4711", "RL.DESCRIPTORS p 0 1 1 card 4711 - -", "RL.DESCRIPTORS p 0 1 2 card 4711 - -"} {
+	for _, line := range []string{"RL.CHECK p card x4711 user eve", "RL.CHECK p card x4711 COST x", "RL.CHECK p card x4711", "RL.RESERVE p card x4711", "RL.CHECK nosuch card x4711", "RL.DESCRIPTORS p 0 1 1 card x4711 - -", "RL.DESCRIPTORS p 0 1 2 card x4711 - -"} {
 		r.raw(strings.Fields(line)...)
 	}
 	require.Len(t, r.told(), 7)
-	require.NotContains(t, r.out.String(), "4711")
+	require.NotContains(t, r.out.String(), "x4711")
 	require.Contains(t, r.out.String(), `"card":"(redacted)"`)
 }
 
