@@ -195,10 +195,12 @@ func (m clusterMap) line(n *partition.TopologyNode) string {
 	return fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s%s\n", hexID(n.ID), at.Host, at.Port, at.Port+busPort, strings.Join(flags, ","), master, term, link, ranges)
 }
 
+// clusterNodes replies the line of each node. A node that knows no slots replies its own
+// line only, as if it had met nobody. Lettuce takes any topology that has all nodes.
 func clusterNodes(c *conn, m clusterMap, _ [][]byte) {
 	var b strings.Builder
 	for _, n := range m.nodes() {
-		if n.Addressed() {
+		if n.Addressed() && (m[0].master != nil || n.ID == m[0].Self) {
 			b.WriteString(m.line(n))
 		}
 	}
