@@ -59,7 +59,8 @@ func clusterCommands() []command.Spec {
 
 // clusterMap is what CLUSTER shows: the views of all partitions. As in Redis Cluster, a node
 // is a master or a replica. A node is a master if it leads any partition. The others are
-// shown as replicas of the first partition's leader. Each partition is a shard.
+// shown as replicas of the first partition's leader. A master, its replicas and the slots of
+// all partitions that it leads are a shard.
 type clusterMap []*clusterView
 
 // inCluster returns a handler that replies an error on a node without a cluster.
@@ -112,6 +113,19 @@ func (m clusterMap) of(node string) []*clusterView {
 		}
 	}
 	return led
+}
+
+// replicas returns the nodes that are shown as replicas of a master.
+func (m clusterMap) replicas(master string) (nodes []*partition.TopologyNode) {
+	if first := m[0].master; first == nil || first.ID != master {
+		return nil
+	}
+	for _, n := range m.nodes() {
+		if n.Addressed() && len(m.of(n.ID)) == 0 {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }
 
 // busPort is the distance between a node's port and the port of its cluster bus, by Redis's
@@ -218,14 +232,7 @@ func clusterReplicas(c *conn, m clusterMap, args [][]byte) {
 		c.error("ERR The specified node is not a master")
 		return
 	}
-	var replicas []*partition.TopologyNode
-	if first := m[0].master; first != nil && first.ID == nodes[i].ID {
-		for _, n := range nodes {
-			if n.Addressed() && len(m.of(n.ID)) == 0 {
-				replicas = append(replicas, n)
-			}
-		}
-	}
+	replicas := m.replicas(nodes[i].ID)
 	c.w.Array(len(replicas))
 	for _, r := range replicas {
 		c.w.BulkString(strings.TrimSuffix(m.line(r), "\n"))
@@ -253,33 +260,39 @@ func clusterSlotMap(c *conn, m clusterMap, _ [][]byte) {
 	}
 }
 
+// clusterShards replies each master with its slots and its replicas. A node that knows no
+// slots replies nothing, and clients then ask another node.
 func clusterShards(c *conn, m clusterMap, _ [][]byte) {
-	c.w.Array(len(m))
+	var masters []*partition.TopologyNode
 	for _, v := range m {
-		v.writeShard(c.w)
+		if v.master != nil && m.of(v.master.ID)[0] == v {
+			masters = append(masters, v.master)
+		}
+	}
+	c.w.Array(len(masters))
+	for _, master := range masters {
+		m.writeShard(c.w, master)
 	}
 }
 
-func (v *clusterView) writeShard(w *resp.Writer) {
-	nodes := v.replicas(false)
+func (m clusterMap) writeShard(w *resp.Writer, master *partition.TopologyNode) {
 	w.Map(2)
 	w.BulkString("slots")
-	if v.master == nil {
-		w.Array(0)
-	} else {
-		nodes = append([]*partition.TopologyNode{v.master}, nodes...)
-		w.Array(2)
+	led := m.of(master.ID)
+	w.Array(2 * len(led))
+	for _, v := range led {
 		w.Int(int64(v.slots.First))
 		w.Int(int64(v.slots.Last))
 	}
+	nodes := append([]*partition.TopologyNode{master}, m.replicas(master.ID)...)
 	w.BulkString("nodes")
 	w.Array(len(nodes))
 	for _, n := range nodes {
 		role, health := "replica", "online"
-		if n == v.master {
+		if n == master {
 			role = "master"
 		}
-		if !n.Alive && n.ID != v.Self {
+		if !n.Alive && n.ID != m[0].Self {
 			health = "fail"
 		}
 		at := n.ForCluster()

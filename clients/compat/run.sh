@@ -82,7 +82,7 @@ install_python() {
 # The tests of killed leaders, with several groups and with the libraries' own retries.
 groups=${HGTEST_GROUPS:-12}
 
-run_go-groups() { HGTEST_GROUPS=$groups timeout 600 go test -count=1 -v -run 'LeaderKilled|ShardedChannels|Recipes' ./clients/compat/go; }
+run_go-groups() { HGTEST_GROUPS=$groups timeout 600 go test -count=1 -v -run 'LeaderKilled|Shard|Recipes' ./clients/compat/go; }
 
 run_node-groups() {
 	install_node && HGTEST_GROUPS=$groups with_servers timeout 600 npm --prefix clients/compat/node test -- --test-name-pattern=killed test/failover.test.js

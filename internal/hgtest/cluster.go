@@ -162,14 +162,14 @@ func (s *Server) topology() (role string, shards [][]string, err error) {
 	}
 	_, role, _ = strings.Cut(info, "headgate_role:")
 	role, _, _ = strings.Cut(role, "\r\n")
-	told, err := client.ClusterShards(ctx).Result()
+	told, err := client.ClusterSlots(ctx).Result()
 	if err != nil {
 		return role, nil, err
 	}
-	for _, shard := range told {
+	for _, slots := range told { // of a group
 		var nodes []string
-		for _, n := range shard.Nodes { // the master is the first
-			nodes = append(nodes, net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)))
+		for _, n := range slots.Nodes { // the master is the first
+			nodes = append(nodes, n.Addr)
 		}
 		shards = append(shards, nodes)
 	}

@@ -273,6 +273,20 @@ func testNoError(t *testing.T, c *hgtest.Cluster, d decider) {
 	}, 6*timeout, 100*time.Millisecond)
 }
 
+// TestShards checks that a client that asks for CLUSTER SHARDS reaches every key. rueidis
+// takes one shard of a master. The other clients ask for CLUSTER SLOTS or CLUSTER NODES.
+func TestShards(t *testing.T) {
+	c, _ := startCluster(t, "--groups", "12")
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true, ClusterOption: rueidis.ClusterOption{PreferClusterShards: true}})
+	require.NoError(t, err)
+	defer client.Close()
+	for i := range 50 {
+		reply, err := client.Do(t.Context(), client.B().Arbitrary("RL.LIMIT").Keys(newKey()).Args("5", "1m").Build()).AsIntMap()
+		require.NoError(t, err, i)
+		require.EqualValues(t, 4, reply["remaining"])
+	}
+}
+
 // TestShardedChannels checks that clients of Redis Cluster subscribe and publish on
 // sharded channels at the same node, for any name. They do so again at the next leader.
 func TestShardedChannels(t *testing.T) {
