@@ -162,14 +162,14 @@ func (s *Server) topology() (role string, shards [][]string, err error) {
 	}
 	_, role, _ = strings.Cut(info, "headgate_role:")
 	role, _, _ = strings.Cut(role, "\r\n")
-	told, err := client.ClusterSlots(ctx).Result()
+	told, err := client.Do(ctx, "CLUSTER", "SLOTS").Slice()
 	if err != nil {
 		return role, nil, err
 	}
-	for _, slots := range told { // of a group
+	for _, slots := range told { // of a group: first, last, the master, other nodes
 		var nodes []string
-		for _, n := range slots.Nodes { // the master is the first
-			nodes = append(nodes, n.Addr)
+		for _, n := range slots.([]any)[2:] {
+			nodes = append(nodes, fmt.Sprintf("%v:%v", n.([]any)[:2]...))
 		}
 		shards = append(shards, nodes)
 	}
