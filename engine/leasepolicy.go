@@ -295,8 +295,8 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 	return v, a, nil
 }
 
-// endOld ends the holder's old block in all limits. If there is none, what the holder says it
-// has is charged again.
+// endOld ends the holder's old block in all limits. If there is no old block, it charges
+// again what the holder says it has.
 func (t *policyStep) endOld(q *PolicyLease, anew bool) error {
 	t.held = q.Held
 	spent := int64(0)
