@@ -67,9 +67,9 @@ func (c *conn) leave() {
 // Connections of the cluster door are closed at the end of a batch when all replies have left,
 // so that connection pools reconnect and find the leader.
 //
-// If the node has several partitions, it may still lead others, and MOVED tells
-// clients the rest: then only connections with sharded channels are closed, because nothing
-// else ends their subscriptions. Other connections stay: their commands go to the next
+// If the node has several partitions, it may still lead others, and MOVED tells clients the
+// rest. Then only connections with sharded channels are closed, because nothing else ends
+// their subscriptions. Other connections stay: their commands go to the next
 // leader, and replies say which outcomes are unknown. Streams of other nodes stay; their
 // commands are refused.
 func (s *Server) sendAway(of uint16) {

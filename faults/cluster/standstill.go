@@ -126,19 +126,21 @@ type pace struct {
 // over and was long enough.
 func (p *pace) worked(began, ended int64) (from, to int64) {
 	took := float64(ended - began)
-	switch {
-	case p.usual == 0:
+	if p.usual == 0 {
 		p.usual = took
-	case took > slowFrom*p.usual:
+	}
+	slow := took > slowFrom*p.usual
+	if took > p.usual {
+		p.usual *= 1.01 // also while it is slow: what stays is usual after some 0.1 s
+	} else {
+		p.usual /= 1.01
+	}
+	if slow {
 		if p.slow == 0 {
 			p.slow = began
 		}
 		p.slowLast = ended
 		return 0, 0
-	case took > p.usual:
-		p.usual *= 1.01
-	default:
-		p.usual /= 1.01
 	}
 	if p.slow == 0 || began-p.slowLast < int64(slowUntil) {
 		return 0, 0

@@ -100,6 +100,23 @@ func TestASlowProcessorStandsStill(t *testing.T) {
 	}
 }
 
+// Nothing excuses a whole run: what is slow for good becomes the usual.
+func TestASlowProcessorIsUsualInTheEnd(t *testing.T) {
+	const second, ms, us = int64(time.Second), int64(time.Millisecond), int64(time.Microsecond)
+	var p pace
+	stood := int64(0)
+	for at := ms; at < 10*second; at += ms {
+		took := 10 * us
+		if at >= second {
+			took = 100 * us
+		}
+		from, to := p.worked(at, at+took)
+		stood += to - from
+	}
+	require.Positive(t, stood)
+	require.Less(t, stood, second/5)
+}
+
 func TestStandstillsOfSeveralProcessors(t *testing.T) {
 	zero := time.Now()
 	s := func(from, to int) Standstill {
